@@ -20,6 +20,11 @@ def main() -> None:
     _run("koord", lambda: _built("koord.cli.main", "koord"))
 
 
+def descheduler() -> None:
+    """The script ``koord-descheduler``."""
+    _run("koord.cli.daemons.descheduler", "koord-descheduler")
+
+
 def manager() -> None:
     """The script ``koord-manager``."""
     _run("koord-manager", lambda: _imported("koord.cli.daemons.manager"))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from koord.cli.commands.check import check
+from koord.cli.commands.migrate.command import migrate
 from koord.cli.commands.up.background import down, status
 from koord.cli.commands.up.command import up
 from koord.cli.completion.command import completion
@@ -52,6 +53,7 @@ _EXAMPLES = {
 }
 _VERBS: dict[str, Callable[..., None]] = {
     "check": check,
+    "migrate": migrate,
     "up": up,
     "status": status,
     "down": down,

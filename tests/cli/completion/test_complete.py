@@ -58,6 +58,7 @@ def words(line: str, shell: str = "fish") -> list[str] | None:
                 "webhooks",
                 "binder",
                 "nodes",
+                "descheduler",
             ],
         ),
         ("koord up --without scheduler,b", ["scheduler,binder"]),
@@ -72,7 +73,10 @@ def words(line: str, shell: str = "fish") -> list[str] | None:
         ("koord simulate openb --policy fgd,b", ["fgd,bestfit", "fgd,balanced"]),
         ("koord crds check rese", ["reservations.scheduling.koordinator.sh"]),
         ("koord completion ", ["bash", "zsh", "fish"]),
-        ("koord completion bash koord-", ["koord-scheduler", "koord-manager", "koord-webhook"]),
+        (
+            "koord completion bash koord-",
+            ["koord-scheduler", "koord-manager", "koord-webhook", "koord-descheduler"],
+        ),
         ("koord completion -- -", []),
         ("koord bogus ", list(words("koord ") or ())),
         ("koordlet --pods-from ", ["kubelet", "apiserver"]),
@@ -128,7 +132,7 @@ def test_a_script_comes_out_for_each_program(koord: Run, shell: str, program: st
         (["tcsh"], "SHELL: got 'tcsh', expected bash, zsh or fish"),
         (["bash", "koordlte"],
          "PROGRAM: got 'koordlte', expected koord, koord-scheduler, koord-manager, "
-         "koord-webhook or koordlet; "
+         "koord-webhook, koord-descheduler or koordlet; "
          "did you mean koordlet?"),
     ],
 )  # fmt: skip

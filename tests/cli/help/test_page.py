@@ -30,12 +30,12 @@ PAGES = {page.path: page for name in PROGRAMS for page in all_of(program(name))}
 
 def test_the_tree_has_every_verb() -> None:
     assert [path for path in PAGES if path.count(" ") < 2] == [
-        "koord", "koord check", "koord up", "koord status", "koord down", "koord completion",
-        "koord topology", "koord quota", "koord resctrl", "koord simulate", "koord explain",
-        "koord crds", "koord node", "koord admission", "koord deschedule",
-        "koord-scheduler", "koord-manager", "koord-webhook", "koordlet",
+        "koord", "koord check", "koord migrate", "koord up", "koord status", "koord down",
+        "koord completion", "koord topology", "koord quota", "koord resctrl", "koord simulate",
+        "koord explain", "koord crds", "koord node", "koord admission", "koord deschedule",
+        "koord-scheduler", "koord-manager", "koord-webhook", "koord-descheduler", "koordlet",
     ]  # fmt: skip
-    assert len(PAGES) == 18 + 20
+    assert len(PAGES) == 20 + 20
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -109,6 +109,7 @@ def test_ports_are_on_loopback_unless_told_otherwise() -> None:
         "--bind-address": "127.0.0.1",
         "--metrics-addr": "127.0.0.1:8080",
         "--health-probe-addr": "127.0.0.1:8000",
+        "--address": "127.0.0.1",
         "--addr": "127.0.0.1:9316",
     }
 

@@ -141,6 +141,7 @@ VERBS = {
     "simulate colocation": Case("--nodes 20", keeps_results(1.5)),
     "check": Case("{fifo}", reads),
     "admission review": Case("-f {fifo} --profiles {fifo}", reads),
+    "migrate": Case("web-0 --kubeconfig {kubeconfig} --wait", asks),
     "explain pod": Case("web --kubeconfig {kubeconfig}", asks),
     "explain node": Case("node-1 --kubeconfig {kubeconfig}", asks),
     "explain profile": Case("batch --kubeconfig {kubeconfig}", asks),
@@ -170,6 +171,7 @@ DAEMONS = {
         "--kubeconfig {kubeconfig} --metrics-addr 127.0.0.1:0 --health-probe-addr 127.0.0.1:0",
         asks,
     ),
+    "koord-descheduler": Case("--kubeconfig {kubeconfig} --port 0", asks),
     "koordlet": Case("--kubeconfig {kubeconfig} --node-name n --addr 127.0.0.1:0 --dry-run", asks),
 }
 

@@ -100,7 +100,7 @@ def install(
     chosen = _chosen(kinds, guide)
     if dry_run:
         refuse_beside("--dry-run", {"--timeout": timeout})
-    done = _with_client(
+    done = with_client(
         kubeconfig,
         context,
         lambda client: _install(client, chosen, guide, output, dry_run, force, timeout),
@@ -133,7 +133,7 @@ def check(
 
     chosen = _chosen(kinds, guide)
     documents = [each for each in crds() if chosen is None or each["metadata"]["name"] in chosen]
-    found = _with_client(kubeconfig, context, lambda client: cluster.check(client, documents))
+    found = with_client(kubeconfig, context, lambda client: cluster.check(client, documents))
     if not guide and chosen is None:
         found = [each for each in found if (each.name, each.state) != (GUIDE_CRD, "missing")]
     fine = all(each.state.fine for each in found)
@@ -201,7 +201,7 @@ async def _install(
     return done
 
 
-def _with_client(
+def with_client(
     kubeconfig: Path | None, context: str | None, work: Callable[[Client], Awaitable[T]]
 ) -> T:
     """Runs something with a client of the named cluster."""

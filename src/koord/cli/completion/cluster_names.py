@@ -81,11 +81,11 @@ def names(metavar: str, given: Mapping[str, str]) -> list[str]:
 
     Args:
         metavar: which objects, a key of :data:`NAMED`.
-        given: flags: ``--namespace``, ``--kubeconfig``, ``--context``. With ``--server`` or
-            ``--manager`` nobody knows which cluster is meant.
+        given: flags: ``--namespace``, ``--kubeconfig``, ``--context``. With ``--server``,
+            ``--manager`` or ``--descheduler`` nobody knows which cluster is meant.
     """
     kubeconfig = given.get("--kubeconfig") or None
-    if {"--server", "--manager"} & given.keys() or not _configured(kubeconfig):
+    if {"--server", "--manager", "--descheduler"} & given.keys() or not _configured(kubeconfig):
         return []
     try:
         # These take longer than the cluster does, and are not its time.

@@ -58,6 +58,12 @@ def _webhook() -> CommandNode:
     return CommandNode(webhook.page(), {}, one_dash=True)
 
 
+def _descheduler() -> CommandNode:
+    from koord.cli.daemons import descheduler
+
+    return CommandNode(descheduler.page(), {}, one_dash=True)
+
+
 def _koordlet() -> CommandNode:
     from koord.cli.daemons import koordlet
 
@@ -78,5 +84,6 @@ _PROGRAMS: dict[str, Callable[[], CommandNode]] = {
     "koord-scheduler": _scheduler,
     "koord-manager": _manager,
     "koord-webhook": _webhook,
+    "koord-descheduler": _descheduler,
     "koordlet": _koordlet,
 }

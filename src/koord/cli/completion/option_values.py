@@ -52,6 +52,8 @@ def _gates_of(program: str) -> FeatureGates | None:
         from koord.agent.feature_gates import feature_gates
     elif program in ("koord-manager", "koord-webhook"):
         from koord.controllers.manager.feature_gates import feature_gates
+    elif program == "koord-descheduler":
+        from koord.controllers.descheduler.feature_gates import feature_gates
     elif program == "koord-scheduler":
         from koord.controllers.scheduler.feature_gates import feature_gates
     else:

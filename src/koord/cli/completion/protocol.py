@@ -9,5 +9,7 @@ COMPLETION_FLAG = "--complete="
 FILES_STATUS = 3
 """The exit status of an answer that the shell is to give: names of files."""
 
-PROGRAMS = ("koord", "koord-scheduler", "koord-manager", "koord-webhook", "koordlet")
+PROGRAMS = (
+    "koord", "koord-scheduler", "koord-manager", "koord-webhook", "koord-descheduler", "koordlet",
+)  # fmt: skip
 """The programs, by the names of their scripts."""

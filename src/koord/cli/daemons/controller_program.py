@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What koord-manager and koord-webhook have in common as programs."""
+"""What koord-manager, koord-webhook and koord-descheduler have in common as programs."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli.options import go_flags
@@ -13,7 +13,7 @@ from koord.cli.process.program import begin_dry_run
 from koord.controllers.manager.unused_flags import UNUSED
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -24,7 +24,32 @@ if TYPE_CHECKING:
     from koord.kube.daemon.lifecycle import Component
     from koord.kube.transport.messages import Transport
 
-OptionsT = TypeVar("OptionsT", bound="WebhookProgramOptions")
+
+class ProgramOptions(Protocol):
+    """A dataclass with a field a flag."""
+
+    def check(self) -> None:
+        """Refuses what cannot be meant, by a KoordError."""
+        ...
+
+
+OptionsT = TypeVar("OptionsT", bound=ProgramOptions)
+
+
+class ConnectionSettings(NamedTuple):
+    """How a program reaches the API server.
+
+    Attributes:
+        kubeconfig: None to look around.
+        requests_per_second: that it may send.
+        burst: how many at once.
+        dry_run: whether nothing is written.
+    """
+
+    kubeconfig: Path | None
+    requests_per_second: float
+    burst: int
+    dry_run: bool
 
 
 class ClusterConnection(NamedTuple):
@@ -42,7 +67,11 @@ class ClusterConnection(NamedTuple):
 
 
 def parsed(
-    name: str, text: str, kind: type[OptionsT], arguments: Sequence[str]
+    name: str,
+    text: str,
+    kind: type[OptionsT],
+    arguments: Sequence[str],
+    unused: Collection[str] = UNUSED,
 ) -> tuple[OptionsT, Path | None, int]:
     """Options, kubeconfig and verbosity from the command line.
 
@@ -50,48 +79,57 @@ def parsed(
         KoordError: a flag, its value and what would be right.
         SystemExit: help was asked for.
     """
-    parser = go_flags.parser(name, text, kind, UNUSED)
+    parser = go_flags.parser(name, text, kind, unused)
     told = vars(parser.parse_args(go_flags.two_dashes(arguments)))
     options = kind(**{each: told[each] for each in vars(kind())})
     options.check()
     return options, told["kubeconfig"], told["verbosity"]
 
 
+def connection_settings(
+    options: WebhookProgramOptions, kubeconfig: Path | None
+) -> ConnectionSettings:
+    """How options say that the API server is reached."""
+    rate, burst = float(options.rest_config_qps or 50), options.rest_config_burst or 100
+    return ConnectionSettings(kubeconfig, rate, burst, options.dry_run)
+
+
 async def connected(
     name: str,
     user_agent: str,
-    options: WebhookProgramOptions,
-    kubeconfig: Path | None,
+    settings: ConnectionSettings,
     metrics: MetricRegistry,
     parts: Callable[[ClusterConnection], Awaitable[list[Component]]],
+    stop: asyncio.Event | None = None,
 ) -> int:
     """Runs the parts of a program until it is stopped; gives the exit status.
 
     Args:
         name: of the program, and the field manager of what it writes.
         user_agent: as the API server logs it.
-        options: how fast to ask, and whether to write.
-        kubeconfig: None to look around.
+        settings: how the API server is reached.
         metrics: of requests.
         parts: what runs.
+        stop: set to stop without a signal.
     """
     from koord.kube.client import Client
     from koord.kube.daemon.lifecycle import run_until_stopped
     from koord.kube.transport.credentials import load_cluster_config
     from koord.kube.transport.http import HttpTransport
 
-    transport = HttpTransport(load_cluster_config(kubeconfig), user_agent=user_agent)
+    transport = HttpTransport(load_cluster_config(settings.kubeconfig), user_agent=user_agent)
     client = Client(
         transport,
         name,
-        requests_per_second=float(options.rest_config_qps or 50),
-        burst=options.rest_config_burst or 100,
+        requests_per_second=settings.requests_per_second,
+        burst=settings.burst,
         registry=metrics,
-        dry_run=begin_dry_run(options.dry_run, metrics),
+        dry_run=begin_dry_run(settings.dry_run, metrics),
     )
     try:
-        connection = ClusterConnection(client, transport, lease_client(kubeconfig, name))
-        return await run_until_stopped(await parts(connection))
+        renewal_client = lease_client(settings.kubeconfig, name)
+        connection = ClusterConnection(client, transport, renewal_client)
+        return await run_until_stopped(await parts(connection), stop=stop)
     finally:
         await transport.close()
 

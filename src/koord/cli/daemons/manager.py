@@ -73,8 +73,8 @@ async def _run(options: ManagerOptions, kubeconfig: Path | None) -> int:
 
     metrics = ManagerMetrics()
     return await controller_program.connected(
-        NAME, USER_AGENT, options, kubeconfig, metrics.controllers,
-        partial(_parts, options, metrics),
+        NAME, USER_AGENT, controller_program.connection_settings(options, kubeconfig),
+        metrics.controllers, partial(_parts, options, metrics),
     )  # fmt: skip
 
 

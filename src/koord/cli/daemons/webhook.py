@@ -77,8 +77,9 @@ async def _run(options: WebhookProgramOptions, kubeconfig: Path | None) -> int:
 
     metrics, environment = registry(), WebhookEnvironment.of(os.environ)
     return await controller_program.connected(
-        NAME, NAME, options, kubeconfig, metrics, partial(_parts, options, environment, metrics)
-    )
+        NAME, NAME, controller_program.connection_settings(options, kubeconfig), metrics,
+        partial(_parts, options, environment, metrics),
+    )  # fmt: skip
 
 
 async def _parts(

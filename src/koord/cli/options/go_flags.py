@@ -37,6 +37,10 @@ _METAVARS = {
     "_filepath": "FILE",
     "_ca": "FILE",
     "_file": "FILE",
+    "config_to": "FILE",
+    "config": "FILE",
+    "address": "IP",
+    "node_selector": "SELECTOR",
     "_kubeconfig": "FILE",
     "_allow_paths": "PATH,...",
     "feature_gates": "GATE=BOOL,...",
@@ -123,7 +127,7 @@ def refuse_pairs(
     Raises:
         KoordError: the first one.
     """
-    for pair, names in ineffective(pairs, options, _fields_given(arguments)):
+    for pair, names in ineffective(pairs, options, fields_given(arguments)):
         given = {_flag(name): _typed(getattr(options, name)) for name in names if _is(name, own)}
         if given:
             # What typer needs is loaded only here, where the program ends.
@@ -139,7 +143,7 @@ def warn_of_pairs(
 
     Deployments of the original name them, and go on.
     """
-    for pair, names in ineffective(pairs, options, _fields_given(arguments)):
+    for pair, names in ineffective(pairs, options, fields_given(arguments)):
         flags = " ".join(map(_flag, names))
         why = {"without" if pair.missing else "beside": pair.other}
         log.get(component).warning("flags without effect", extra=log.fields(flags=flags, **why))
@@ -183,14 +187,15 @@ def warn_of_gates(component: str, gates: FeatureGates) -> None:
         log.get(component).warning("feature gates without effect here", extra=fields)
 
 
+def fields_given(arguments: Sequence[str]) -> list[str]:
+    """The fields whose flags are among the arguments, each once."""
+    return list(dict.fromkeys(name.replace("-", "_") for name in _given(arguments)))
+
+
 def _given(arguments: Sequence[str]) -> list[str]:
     """Names of flags, as often as they are there."""
     words = (word for word in two_dashes(arguments) if word.startswith("--"))
     return [word.removeprefix("--").partition("=")[0] for word in words]
-
-
-def _fields_given(arguments: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(name.replace("-", "_") for name in _given(arguments)))
 
 
 def _flag(field: str) -> str:

@@ -39,6 +39,7 @@ class ClusterSnapshot:
         claims: PersistentVolumeClaims by namespace and name.
         node_metrics: by node.
         node_slos: by node.
+        pods_by_node: bound ones in the order of namespace and name; None to work them out.
     """
 
     nodes: Sequence[Node]
@@ -49,10 +50,13 @@ class ClusterSnapshot:
     claims: Mapping[tuple[str, str], PersistentVolumeClaim] = field(default_factory=dict)
     node_metrics: Mapping[str, NodeMetric] = field(default_factory=dict)
     node_slos: Mapping[str, NodeSLO] = field(default_factory=dict)
+    pods_by_node: Mapping[str, Sequence[Pod]] | None = None
 
     @cached_property
-    def _pods_by_node(self) -> dict[str, list[Pod]]:
+    def _pods_by_node(self) -> Mapping[str, Sequence[Pod]]:
         """In the order of namespace and name, which is ours: the original walks a map."""
+        if self.pods_by_node is not None:
+            return self.pods_by_node
         ordered = sorted(self.pods, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
         by_node: dict[str, list[Pod]] = {}
         for pod in ordered:

@@ -158,7 +158,26 @@ SILENT = OFFERS | {
         "reason": "noMetric", "message": "the node has no NodeMetric", "batch": None, "mid": None,
         "zones": [], "reportedSeconds": None, "expiresSeconds": None},
 }  # fmt: skip
+MOVED = {
+    "name": "default/p", "node": "a", "since": 0.0, "rounds": 3,
+    "counts": {"evicted": 1, "refused": 1}, "omitted": 2, "errors": ["x/Y: ValueError: z"],
+    "outcomes": [
+        {"round": 3, "at": 60.0, "dryRun": True, "pod": "default/p", "node": "a", "plugin": "S",
+         "reason": "it is old", "result": "evicted"},
+        {"round": 2, "at": 0.0, "pod": "default/p", "node": "a", "plugin": "S", "result": "refused",
+         "message": "the limit"},
+    ],
+    "migrations": [{"job": "j", "pod": "default/p", "newPod": "q", "node": "b",
+                    "phase": "Succeeded", "trigger": "koord migrate", "reason": "Complete"}],
+    "verdicts": [{"profile": "x", "strategies": ["S", "T"], "refusal": "E: minReplicas"},
+                 {"profile": "y"}],
+}  # fmt: skip
+QUIET = {"name": "a", "since": 0.0, "rounds": 1, "verdicts": [{"profile": "x"}]}
 ANSWERS: dict[str, tuple[int, Any]] = {
+    "/moves/apis/v1/explain/pods/default/p": (200, MOVED),
+    "/moves/apis/v1/explain/pods/default/gone": (200, MOVED | {"exists": False}),
+    "/moves/apis/v1/explain/nodes/a": (200, QUIET),
+    "/moves/apis/v1/explain/nodes/b": (503, {"message": "the instance is not leader"}),
     "/apis/v1/explain/pods/default/p": (200, POD),
     "/apis/v1/explain/pods/default/b": (200, BOUND),
     "/apis/v1/explain/pods/default/m": (200, MEMBER),
@@ -424,3 +443,50 @@ def test_nobody_there(koord: Run, tmp_path: Path) -> None:
     status, _, err = koord("explain", "pod", "p", "--kubeconfig", tmp_path / "none")
     assert status == 2
     assert err.count("\n") == 1
+
+
+def test_a_pod_with_what_the_descheduler_did(koord: Run, server: str) -> None:
+    words = ("explain", "pod", "p", "--server", server, "--descheduler", f"{server}/moves")
+    status, out, err = koord(*words)
+    assert (status, err) == (0, "")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert lines[0] == "default/p: unschedulable"
+    lines = lines[lines.index("descheduler") + 1 :]
+    assert lines[0].startswith("In 3 rounds since ")
+    assert lines[0].endswith(": evicted 1, refused 1.")
+    assert lines[1] == "The last round: x/Y: ValueError: z"
+    assert [line.split(maxsplit=1)[1] for line in lines[4:6]] == [
+        "would go a S it is old", "refused a S the limit",
+    ]  # fmt: skip
+    assert lines[6:] == [
+        "and 2 more, earlier", "",
+        "Migration j of default/p: Succeeded, to b, as q, asked for by koord migrate (Complete).",
+        "Profile x (S, T): kept: E: minReplicas.",
+        "Profile y (no strategy): may go, if a strategy wants it to.",
+    ]  # fmt: skip
+    _, out, _ = koord(*words, "-o", "json")
+    assert json.loads(out)["moves"] == MOVED
+
+
+def test_a_pod_that_is_gone_is_still_told_of(koord: Run, server: str) -> None:
+    words = ("explain", "pod", "gone", "--server", server, "--descheduler", f"{server}/moves")
+    status, out, _ = koord(*words)
+    assert status == 0
+    assert out.startswith("koord-scheduler: nothing at ")
+    assert "It is gone." in out
+    # Where neither knows it, the scheduler's words are the answer.
+    words = ("explain", "pod", "never", "--server", server, "--descheduler", f"{server}/moves")
+    status, out, err = koord(*words)
+    assert (status, out) == (2, "")
+    assert "nothing at /apis/v1/explain/pods/default/never" in err
+
+
+def test_a_node_with_what_the_descheduler_did(koord: Run, server: str) -> None:
+    ask = ("--server", server, "--manager", server, "--descheduler", f"{server}/moves")
+    _, out, _ = koord("explain", "node", "a", *ask)
+    assert out.splitlines()[-2:] == [
+        out.splitlines()[-2], "Profile x (no strategy): looked at.",
+    ]  # fmt: skip
+    assert "no strategy wanted a pod of it to go." in out
+    _, out, _ = koord("explain", "node", "b", *ask)
+    assert "koord-descheduler cannot be asked: the instance is not leader" in out

@@ -11,6 +11,7 @@ import pytest
 from koord.api.kinds.cluster import Lease
 from koord.base.clock import VirtualClock
 from koord.cli.commands.up.cluster import UpCluster
+from koord.cli.commands.up.descheduler_component import descheduler_component
 from koord.cli.commands.up.installation import install
 from koord.cli.commands.up.manager_component import manager_component
 from koord.cli.commands.up.scheduler_component import scheduler_component
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     [
         ("koord-scheduler", scheduler_component),
         ("koordinator-manager", manager_component),
+        ("koord-descheduler", descheduler_component),
     ],
 )
 def test_a_lost_lead_is_won_again(

@@ -25,7 +25,7 @@ from tests.kube.harness import run_virtual
 from tests.real.rbac.grants import Grant, granted
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
-NAMES = ["controllers", "scheduler", "manager", "webhooks", "nodes"]
+NAMES = ["controllers", "scheduler", "manager", "webhooks", "nodes", "descheduler"]
 CLUSTER_ROLE = Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False, "")
 QUOTA = "quota.scheduling.koordinator.sh/"
 
@@ -93,7 +93,9 @@ class Session:
                 if access.subresource:
                     resource += f"/{access.subresource}"
                 grant = Grant(access.namespace, access.group, resource, access.verb, access.name)
-                if found.allowed:
+                if found.allowed and not resource:
+                    pass  # discovery, which is everybody's: for kinds that are not served
+                elif found.allowed:
                     self.used.setdefault(name, set()).add(grant)
                 else:
                     self.refused.append(access.refusal_text(identity))

@@ -19,8 +19,10 @@ def test_what_nothing_acts_on_is_said_with_the_reason() -> None:
         "NetworkPolicy is only stored: simulated pods have no network"
     )
     assert told["podmigrationjobs.scheduling.koordinator.sh"] == (
-        "PodMigrationJob is only stored: no descheduler runs here"
+        "PodMigrationJob: only a koord-descheduler of your own acts on it: "
+        "koord up runs without the component descheduler, which --descheduler adds"
     )
+    assert not set(notices((*ALL, "descheduler"))) & {"podmigrationjobs.scheduling.koordinator.sh"}
     assert not {"deployments.apps", "pods", "configmaps", "secrets", "services"} & set(told)
 
 

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from koord.base.errors import KoordError, MissingExtraError
-from koord.cli.commands.explain import component_query, node_text, object_text, pod_text
+from koord.cli.commands.explain import (
+    component_query,
+    moves_text,
+    node_text,
+    object_text,
+    pod_text,
+)
 from koord.cli.commands.explain.component_query import path_segment
 from koord.cli.help.typer_help import TyperApp
-from koord.cli.terminal.output import Format, OutputOption, print_json, refuse_beside
+from koord.cli.terminal.output import Format, OutputOption, print_json, refuse_beside, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -31,6 +37,10 @@ _Kubeconfig = Annotated[
 _Namespace = Annotated[
     str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="of the object")
 ]
+_Descheduler = Annotated[
+    str,
+    typer.Option("--descheduler", metavar="URL", help="ask this koord-descheduler, not the leader"),
+]
 _Node = Annotated[str, typer.Argument(metavar="NODE")]
 _NoNamespace = Annotated[
     str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="not used: it has none")
@@ -44,12 +54,15 @@ def pod(
         str, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="of the pod")
     ] = "default",
     server: _Server = "",
+    descheduler: _Descheduler = "",
     kubeconfig: _Kubeconfig = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Say why a pod is on its node or on none, and what would become of it now.
 
-    What-if answers are worked out by the scheduler's own functions; nothing changes.
+    What-if answers are worked out by the scheduler's own functions; nothing changes. Where a
+    koord-descheduler leads it says, too, what it did with the pod in its last rounds and which
+    rule keeps it now.
 
     Exit status:
       0  told
@@ -58,13 +71,22 @@ def pod(
 
     Example: koord explain pod web-0 -n shop
     """
-    answer = _ask(
-        server, kubeconfig, f"/apis/v1/explain/pods/{path_segment(namespace)}/{path_segment(name)}"
-    )
+    component_query.check("--server", server)
+    component_query.check("--descheduler", descheduler)
+    if server:
+        refuse_beside("--server", {"--kubeconfig": kubeconfig})
+    path = f"/apis/v1/explain/pods/{path_segment(namespace)}/{path_segment(name)}"
+    answer = _run(_pod(path, server, descheduler, kubeconfig))
     if output is Format.JSON:
         print_json(answer)
+        return
+    if "problem" in answer:
+        say(f"koord-scheduler: {answer['problem']}")
     else:
         pod_text.pod(answer)
+    if "moves" in answer:
+        say()
+        moves_text.moves(answer["moves"])
 
 
 @app.command("node")
@@ -75,6 +97,7 @@ def node(
         str,
         typer.Option("--manager", metavar="URL", help="ask this koord-manager, not the leader"),
     ] = "",
+    descheduler: _Descheduler = "",
     namespace: _NoNamespace = "",
     kubeconfig: _Kubeconfig = None,
     output: OutputOption = Format.TEXT,
@@ -82,7 +105,8 @@ def node(
     """Say why a node offers what it offers, and what the scheduler counts there.
 
     The first part is koord-manager's, the second koord-scheduler's. Where one of them
-    cannot be asked its part says so.
+    cannot be asked its part says so. Where a koord-descheduler leads a third part says which
+    pods left the node in its last rounds.
 
     Exit status:
       0  told
@@ -94,13 +118,17 @@ def node(
     del namespace
     component_query.check("--server", server)
     component_query.check("--manager", manager)
+    component_query.check("--descheduler", descheduler)
     if server and manager:
         refuse_beside("--server and --manager", {"--kubeconfig": kubeconfig})
-    answer = _run(_node(path_segment(name), manager, server, kubeconfig))
+    answer = _run(_node(path_segment(name), manager, server, descheduler, kubeconfig))
     if output is Format.JSON:
         print_json(answer)
     else:
         node_text.node(name, answer)
+        if "moves" in answer:
+            say()
+            moves_text.moves(answer["moves"])
 
 
 @app.command("quota")
@@ -255,8 +283,44 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         raise MissingExtraError(error.name, "kube") from None
 
 
-async def _node(name: str, manager: str, server: str, kubeconfig: Path | None) -> dict[str, Any]:
-    """What both components say; a failure only where neither does."""
+async def _pod(path: str, server: str, descheduler: str, kubeconfig: Path | None) -> dict[str, Any]:
+    """What the scheduler says, with what the descheduler did; a failure only where neither tells.
+
+    A pod that was moved is not the scheduler's any more.
+    """
+    found: dict[str, Any] = {}
+    problem: KoordError | ConnectionError | None = None
+    try:
+        found = await component_query.answer(component_query.SCHEDULER, server, kubeconfig, path)
+    except (KoordError, ConnectionError) as error:
+        problem = error
+    moves = await _moves(path, server, descheduler, kubeconfig)
+    if problem is not None:
+        if moves is None or "problem" in moves:
+            raise problem
+        found = {"problem": str(problem)}
+    return found if moves is None else {**found, "moves": moves}
+
+
+async def _moves(
+    path: str, server: str, descheduler: str, kubeconfig: Path | None
+) -> dict[str, Any] | None:
+    """What the descheduler says; None where none leads, or the cluster is not to be asked."""
+    if server and not descheduler:
+        return None
+    try:
+        asked = (component_query.DESCHEDULER, descheduler, kubeconfig, path)
+        return dict(await component_query.answer(*asked))
+    except component_query.NoLeaderError:
+        return None
+    except (KoordError, ConnectionError) as error:
+        return {"problem": str(error)}
+
+
+async def _node(
+    name: str, manager: str, server: str, descheduler: str, kubeconfig: Path | None
+) -> dict[str, Any]:
+    """What the components say; a failure only where neither manager nor scheduler does."""
     questions = {
         "manager": (component_query.MANAGER, manager, kubeconfig, f"/apis/v1/explain/nodes/{name}"),
         "scheduler": (component_query.SCHEDULER, server, kubeconfig, f"/apis/v1/nodes/{name}"),
@@ -271,4 +335,7 @@ async def _node(name: str, manager: str, server: str, kubeconfig: Path | None) -
     if len(problems) == len(questions):
         # Who was asked by name is answered for.
         raise problems["scheduler" if server and not manager else "manager"]
-    return {**found, "problems": {who: str(error) for who, error in problems.items()}}
+    told = {**found, "problems": {who: str(error) for who, error in problems.items()}}
+    path = f"/apis/v1/explain/nodes/{name}"
+    moves = await _moves(path, server or manager, descheduler, kubeconfig)
+    return told if moves is None else {**told, "moves": moves}

@@ -35,6 +35,8 @@ SCHEDULER = ComponentLeases(
     (("koordinator-system", "koord-scheduler"), ("kube-system", "kube-scheduler")),
 )
 MANAGER = ComponentLeases("koord-manager", (("koordinator-system", "koordinator-manager"),))
+DESCHEDULER = ComponentLeases("koord-descheduler", (("koordinator-system", "koord-descheduler"),))
+_FLAGS = {MANAGER: "--manager", DESCHEDULER: "--descheduler"}
 
 
 class AnswerError(KoordError):
@@ -53,6 +55,10 @@ class AnswerError(KoordError):
 
     def _line(self) -> str:
         return self._message
+
+
+class NoLeaderError(AnswerError):
+    """Nobody leads by a Lease of the component."""
 
 
 def path_segment(name: str) -> str:
@@ -165,9 +171,9 @@ async def _leader(component: ComponentLeases, kubeconfig: Path | None) -> str:
                 return url
     finally:
         await transport.close()
-    raise AnswerError(
+    raise NoLeaderError(
         component.name,
         f"no {component.name} leads here: no Lease has an annotation {LEADER_ENDPOINT}; "
-        f"--{'manager' if component is MANAGER else 'server'} URL asks one directly",
+        f"{_FLAGS.get(component, '--server')} URL asks one directly",
         503,
     )

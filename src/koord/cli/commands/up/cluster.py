@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from koord.simulator.nodes.pools import NodePools
 
 NAMESPACE = "koordinator-system"
-ACCOUNTS = ("koord-scheduler", "koord-manager", "koord-webhook", "koordlet")
+ACCOUNTS = ("koord-scheduler", "koord-manager", "koord-webhook", "koord-descheduler", "koordlet")
 """Service accounts there, with the roles that deploy/rbac gives them."""
 
 

@@ -79,6 +79,7 @@ def up(
     no_rbac: options.NoRbacOption = False,
     without: options.WithoutOption = None,
     webhooks: options.WebhooksOption = options.Switch.ON,
+    descheduler: options.DeschedulerOption = False,
     gates: options.GatesOption = "",
     seed: options.SeedOption = None,
     colocation: options.ColocationOption = False,
@@ -91,9 +92,8 @@ def up(
 ) -> None:
     """Start a cluster in this process: API server, controllers, simulated machines.
 
-    koord's definitions and priority classes are installed. How clients reach
-    it is printed when it is ready. Ctrl-C ends everything. Without --data
-    nothing is kept.
+    koord's definitions and priority classes are installed. How clients reach it is printed
+    when it is ready. Ctrl-C ends everything. Without --data nothing is kept.
 
     Exit status:
       0  ended in order, by Ctrl-C or SIGTERM too; with --detach: is up
@@ -118,7 +118,7 @@ def up(
         else:
             day, given = None, {"--speed": speed, "--hours": hours, "--report": report}
             refuse_without("--colocation", {**given, "--picture": picture})
-        names = chosen(without or [])
+        names = chosen(without or [], descheduler)
         if "nodes" not in names:
             refuse_beside("--without nodes", {"--nodes": nodes, "--pools": pools, "--seed": seed})
         data, seed = background.folder_of(data) if detach else data, seed or 0
@@ -387,7 +387,7 @@ def _words(
     words += ["--port", str(up_options.port), "-v", str(verbosity)]
     flags = {
         "--insecure": up_options.insecure, "--no-rbac": up_options.no_rbac,
-        "--kubeconfig-merge": up_options.merge,
+        "--kubeconfig-merge": up_options.merge, "--descheduler": "descheduler" in up_options.names,
     }  # fmt: skip
     return words + [flag for flag, on in flags.items() if on]
 

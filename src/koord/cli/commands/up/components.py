@@ -57,6 +57,12 @@ def _manager(cluster: UpCluster) -> Component:
     return manager_component(cluster)
 
 
+def _descheduler(cluster: UpCluster) -> Component:
+    from koord.cli.commands.up.descheduler_component import descheduler_component
+
+    return descheduler_component(cluster)
+
+
 def _webhooks(cluster: UpCluster) -> Component:
     from koord.cli.commands.up.webhooks_component import webhooks_component
 
@@ -111,6 +117,10 @@ COMPONENTS: dict[str, ComponentEntry] = {
         _binder,
     ),
     "nodes": ComponentEntry("simulated machines with their kubelets and agents", _nodes),
+    "descheduler": ComponentEntry(
+        "koord-descheduler, with --descheduler: moves pods from busy nodes, carries out migrations",
+        _descheduler,
+    ),
 }
 
 
@@ -150,11 +160,12 @@ def has_webhooks(gates: GateTexts) -> bool:
     return feature_gates(gates.manager).enabled("WebhookFramework")
 
 
-def chosen(without: Iterable[str]) -> list[str]:
+def chosen(without: Iterable[str], descheduler: bool = False) -> list[str]:
     """The names of the components that run.
 
     Args:
         without: names, or several separated by commas.
+        descheduler: whether it runs, too: only where somebody asks for it.
 
     Raises:
         KoordError: there is no component of that name.
@@ -172,4 +183,6 @@ def chosen(without: Iterable[str]) -> list[str]:
             expected = "scheduler beside it: the binder runs only where that is left out"
             raise KoordError("--without", "", "binder", expected)
         left_out.add("binder")
+    if not descheduler:
+        left_out.add("descheduler")
     return [name for name in COMPONENTS if name not in left_out]

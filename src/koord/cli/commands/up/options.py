@@ -81,6 +81,13 @@ WebhooksOption = Annotated[
     Switch,
     typer.Option("--webhooks", metavar="on|off", help="admission; off is --without webhooks"),
 ]
+DeschedulerOption = Annotated[
+    bool,
+    typer.Option(
+        "--descheduler",
+        help="koord-descheduler, too: pods leave nodes that are busy, koord migrate works",
+    ),
+]
 GatesOption = Annotated[
     str,
     typer.Option(

@@ -25,7 +25,6 @@ STORED_ONLY = {
         "VolumeAttributesClass",
         "volumes exist by name alone",
     ),
-    "podmigrationjobs.scheduling.koordinator.sh": ("PodMigrationJob", "no descheduler runs here"),
     "recommendations.analysis.koordinator.sh": ("Recommendation", "nothing here makes one"),
     "scheduleexplanations.scheduling.koordinator.sh": (
         "ScheduleExplanation",
@@ -57,6 +56,7 @@ NEED_COMPONENT = {
     },
     "webhooks": {"clustercolocationprofiles.config.koordinator.sh": "ClusterColocationProfile"},
     "manager": {"elasticquotaprofiles.quota.koordinator.sh": "ElasticQuotaProfile"},
+    "descheduler": {"podmigrationjobs.scheduling.koordinator.sh": "PodMigrationJob"},
 }
 """By component of ``koord up``: storage and kind of what it alone acts on."""
 
@@ -66,6 +66,7 @@ _PROGRAMS = {
     "scheduler": "koord-scheduler",
     "manager": "koord-manager",
     "webhooks": "koord-webhook",
+    "descheduler": "koord-descheduler",
 }
 
 
@@ -84,5 +85,7 @@ def notices(components: Collection[str]) -> dict[str, str]:
                 f"only a {_PROGRAMS[component]} of your own acts on it: "
                 f"koord up runs without the component {component}"
             )
+            if component == "descheduler":
+                why += ", which --descheduler adds"
             told |= {storage: f"{kind}: {why}" for storage, kind in kinds.items()}
     return told

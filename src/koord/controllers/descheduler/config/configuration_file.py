@@ -16,7 +16,8 @@ from koord.controllers.scheduler.config.configuration_file import ClientConnecti
 from koord.controllers.scheduler.config.plugin_args import ConfigStruct
 
 LEASE, NAMESPACE = "koord-descheduler", "koordinator-system"
-ADDRESS = "0.0.0.0:10251"
+ADDRESS = "127.0.0.1:10251"
+"""Where it listens unless it is told; the original's does on every address."""
 
 
 class NamedPlugin(ConfigStruct, frozen=True):

@@ -15,7 +15,9 @@ import msgspec
 from koord.api import label_text, selectors
 from koord.base.documents import read_one
 from koord.base.errors import Code, KoordError
+from koord.controllers.descheduler.config.addresses import read_address
 from koord.controllers.descheduler.config.configuration_file import (
+    ADDRESS,
     LEASE,
     NAMESPACE,
     DeschedulerConfigurationFile,
@@ -26,6 +28,7 @@ from koord.controllers.descheduler.config.policy_file import DeschedulerPolicyFi
 from koord.controllers.descheduler.config.profiles import (
     API_VERSION,
     ProfileConfiguration,
+    remembering,
     resolve,
 )
 from koord.controllers.descheduler.framework.limiter import EvictionLimits
@@ -67,6 +70,8 @@ class DeschedulerConfiguration:
         events_of_failures: whether an eviction that fails is an event of its pod.
         client: how the API server is reached.
         leader_election: which Lease is to be held.
+        healthz_address: HOST:PORT of health and all else that is served.
+        metrics_address: of metrics and health; the same for one port.
         warnings: what the file sets and has no effect, one line each.
     """
 
@@ -80,6 +85,8 @@ class DeschedulerConfiguration:
     events_of_failures: bool = False
     client: ClientConnection = field(default_factory=ClientConnection)
     leader_election: LeaderElection = field(default_factory=default_leader_election)
+    healthz_address: str = ADDRESS
+    metrics_address: str = ADDRESS
     warnings: tuple[str, ...] = ()
 
 
@@ -90,6 +97,26 @@ def load(path: Path, registry: PluginRegistry) -> DeschedulerConfiguration:
         KoordError: see :func:`decode`; or the file cannot be read, or is not one document.
     """
     return decode(read_one(path), str(path), registry)
+
+
+def shipped(
+    registry: PluginRegistry, *balance: str, interval: str = "0s"
+) -> DeschedulerConfiguration:
+    """The configuration that holds where no file is given: only migration jobs are carried out.
+
+    Args:
+        registry: the plugins.
+        balance: strategies that run beside that, with their defaults.
+        interval: between the starts of two rounds.
+    """
+    enabled = [{"name": name} for name in balance]
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": CONFIGURATION,
+        "deschedulingInterval": interval,
+        "profiles": [{"plugins": {"balance": {"enabled": enabled}}}],
+    }
+    return decode(document, "koord's configuration", registry)
 
 
 def decode(document: object, source: str, registry: PluginRegistry) -> DeschedulerConfiguration:
@@ -131,13 +158,15 @@ def _of_configuration(
     for index, profile in enumerate(file.profiles):
         check_selector(profile.node_selector, at.inside("profiles", index, "nodeSelector"))
     return DeschedulerConfiguration(
-        _profiles(file.profiles, registry, at.inside("profiles")),
+        remembering(_profiles(file.profiles, registry, at.inside("profiles")), interval),
         _limits(file, at),
         file.node_selector,
         interval_seconds=interval.nanoseconds / 1e9,
         dry_run=file.dry_run,
         client=file.client_connection,
         leader_election=file.leader_election,
+        healthz_address=read_address(file.healthz_bind_address, at.inside("healthzBindAddress")),
+        metrics_address=read_address(file.metrics_bind_address, at.inside("metricsBindAddress")),
         warnings=tuple(f"{at.source}: {line}" for line in _warnings(file)),
     )
 

@@ -6,8 +6,10 @@ Rule: docs/reference/descheduling.md#which-plugins-run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from koord.controllers.descheduler.framework.points import POINTS
 from koord.controllers.descheduler.framework.registry import points_of
@@ -15,6 +17,7 @@ from koord.controllers.descheduler.framework.registry import points_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from koord.api.duration import Duration
     from koord.api.kinds.meta import LabelSelector
     from koord.controllers.descheduler.config.configuration_file import (
         ArgsOfPlugin,
@@ -80,6 +83,28 @@ def resolve(
     at.inside("plugins", "evict").need(len(evictors) == 1, evictors, "exactly one evict plugin")
     args = _args(profile.plugin_config, classes, registry, at.inside("pluginConfig"))
     return ProfileConfiguration(profile.name, profile.node_selector, plugins, classes, args)
+
+
+def remembering(
+    profiles: Sequence[ProfileConfiguration], interval: Duration
+) -> tuple[ProfileConfiguration, ...]:
+    """Profiles whose detectors remember for one interval at least: they would never fire else.
+
+    Rule: docs/reference/descheduling.md#configuration.
+    """
+    return tuple(
+        replace(
+            profile, args={name: _lasting(args, interval) for name, args in profile.args.items()}
+        )
+        for profile in profiles
+    )
+
+
+def _lasting(args: PluginArgs, interval: Duration) -> PluginArgs:
+    timeout = getattr(args, "detector_cache_timeout", None)
+    if timeout is None or timeout >= interval:
+        return args
+    return msgspec.structs.replace(args, detector_cache_timeout=interval)
 
 
 def _merged(defaults: Sequence[str], changed: ChangedPlugins) -> list[str]:

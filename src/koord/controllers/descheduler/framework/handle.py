@@ -68,6 +68,18 @@ class StrategyEvictor:
             return self._only_filter.pre_eviction_filter(pod)
         return all(plugin.pre_eviction_filter(pod) for plugin in self._filters)
 
+    def refusal(self, pod: Pod) -> str:
+        """Which filter plugin keeps the pod, and by which rule if it says so; empty for none."""
+        for plugin in self.filters:
+            name = getattr(plugin, "name", type(plugin).__name__)
+            if not plugin.filter(pod):
+                found = getattr(plugin, "refusal", lambda _: "")(pod)
+                reason = getattr(found, "message", found)
+                return f"{name}: {reason}" if reason else name
+            if not plugin.pre_eviction_filter(pod):
+                return f"{name}, right before eviction"
+        return ""
+
     def accepts(self, pod: Pod) -> bool:
         """Both filters, as plugins of kubernetes-sigs/descheduler ask them."""
         return self.filter(pod) and self.pre_eviction_filter(pod)
@@ -102,7 +114,8 @@ class StrategyEvictor:
         if self.dry_run:
             self._log_eviction(pod, reason)
         elif self.evict_plugin is None or not await self.evict_plugin.evict(pod, request):
-            self._record.failed(pod, request)
+            # At once after the answer: nobody else evicts between.
+            self._record.failed(pod, request, str(getattr(self.evict_plugin, "why", "")))
             return False
         self._limiter.add(pod)
         self._record.evicted(pod, request)

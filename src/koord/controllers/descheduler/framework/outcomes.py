@@ -20,7 +20,7 @@ class PodOutcome(WireStruct):
 
     Attributes:
         result: ``evicted``, ``refused`` by a limit of the round, or ``failed`` at the evict plugin.
-        message: which limit, in one line.
+        message: which limit, or what the evict plugin says, in one line.
     """
 
     namespace: str = ""
@@ -57,9 +57,9 @@ class RoundRecord:
         """A limit of the round keeps the pod."""
         self._add(pod, request, REFUSED, message)
 
-    def failed(self, pod: Pod, request: PodEviction) -> None:
-        """The evict plugin did not evict the pod; it says itself why."""
-        self._add(pod, request, FAILED)
+    def failed(self, pod: Pod, request: PodEviction, message: str = "") -> None:
+        """The evict plugin did not evict the pod."""
+        self._add(pod, request, FAILED, message)
 
     def _add(self, pod: Pod, request: PodEviction, result: str, message: str = "") -> None:
         self.outcomes.append(

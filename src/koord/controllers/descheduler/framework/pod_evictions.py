@@ -33,6 +33,9 @@ class PodEvictions:
         write_event: of an object: its type, reason and message.
         grace_period_seconds: of every eviction; None for the pod's own.
         events_of_failures: whether an eviction that fails is an event of its pod.
+
+    Attributes:
+        why: the last eviction did not take place, in one line.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class PodEvictions:
         self._write_event = write_event
         self._grace_period_seconds = grace_period_seconds
         self._events_of_failures = events_of_failures
+        self.why = ""
 
     async def evict(self, pod: Pod, request: PodEviction) -> bool:
         """Whether the API server took the eviction; it refuses what a budget does not allow.
@@ -69,6 +73,7 @@ class PodEvictions:
         return True
 
     def _report(self, pod: Pod, request: PodEviction, why: str) -> None:
+        self.why = why
         fields = log.fields(pod=pod.title, strategy=request.plugin, error=why)
         _LOG.warning("a pod is not evicted", extra=fields)
         if self._events_of_failures:

@@ -53,7 +53,11 @@ class Balance(Protocol):
 
 @runtime_checkable
 class EvictionFilter(Protocol):
-    """Whether a pod may go."""
+    """Whether a pod may go.
+
+    One that has ``refusal(pod)`` too says by which rule it may not, in one line or with that as its
+    ``message``; empty or None if it may.
+    """
 
     def filter(self, pod: Pod) -> bool:
         """Whether the pod may be a candidate at all."""
@@ -66,7 +70,10 @@ class EvictionFilter(Protocol):
 
 @runtime_checkable
 class Evict(Protocol):
-    """Carries an eviction out; a profile has exactly one."""
+    """Carries an eviction out; a profile has exactly one.
+
+    One that has ``why`` too says there why the last pod did not go, in one line.
+    """
 
     async def evict(self, pod: Pod, request: PodEviction) -> bool:
         """Whether the pod goes."""

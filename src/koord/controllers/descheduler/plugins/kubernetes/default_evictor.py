@@ -197,25 +197,25 @@ class DefaultEvictor(DeschedulerPlugin):
         verdict = self._verdicts.get(id(pod))
         if verdict is not None:
             return verdict.may_go
-        verdict = FilterVerdict(pod, self._may_be_candidate(pod))
+        verdict = FilterVerdict(pod, not self.refusal(pod))
         # Those of the round, and of whoever asks with pods of his own: some, never more and more.
         if self.args.min_pod_age is None and len(self._verdicts) < self._most_verdicts:
             self._verdicts[id(pod)] = verdict
         return verdict.may_go
 
-    def _may_be_candidate(self, pod: Pod) -> bool:
+    def refusal(self, pod: Pod) -> str:
+        """By which rule the pod is no candidate; empty where it is one."""
         if pod_traits.asks_to_be_evicted(pod):
-            return True
-        mandatory = self.args.no_eviction_policy == MANDATORY
-        if mandatory and pod_traits.prefers_no_eviction(pod):
-            return False
-        if (
-            pod_traits.is_mirror(pod)
-            or pod_traits.is_static(pod)
-            or pod.metadata.deletion_timestamp is not None
-        ):
-            return False
-        return all(not protects(pod) for protects in self._constraints)
+            return ""
+        if self.args.no_eviction_policy == MANDATORY and pod_traits.prefers_no_eviction(pod):
+            return "noEvictionPolicy"
+        if pod_traits.is_mirror(pod):
+            return "it is a mirror pod"
+        if pod_traits.is_static(pod):
+            return "it is a static pod"
+        if pod.metadata.deletion_timestamp is not None:
+            return "it is being deleted"
+        return next((rule for rule, protects in self._constraints if protects(pod)), "")
 
     def pre_eviction_filter(self, pod: Pod) -> bool:
         """Whether the pod may go now; the annotation that opens :meth:`filter` does not count."""
@@ -227,6 +227,11 @@ class DefaultEvictor(DeschedulerPlugin):
             return True
         namespace = self.handle.snapshot.namespaces.get(pod.metadata.namespace)
         return namespace is not None and selectors.matches(selector, namespace.metadata.labels)
+
+    @property
+    def why(self) -> str:
+        """Why the last eviction did not take place."""
+        return str(getattr(self.handle.evictions, "why", ""))
 
     async def evict(self, pod: Pod, request: PodEviction) -> bool:
         """Evicts the pod through the API; whether that was taken."""
@@ -257,8 +262,8 @@ class DefaultEvictor(DeschedulerPlugin):
             raise KoordError(self.name, "priorityThreshold.name", threshold.name, expected)
         return found.value
 
-    def _held_constraints(self) -> list[Callable[[Pod], bool]]:
-        """What keeps a pod, each a function that says so."""
+    def _held_constraints(self) -> list[tuple[str, Callable[[Pod], bool]]]:
+        """What keeps a pod: the name of each rule, and a function that says whether it does."""
         by_protection: dict[str, Callable[[Pod], bool]] = {
             SYSTEM_CRITICAL: pod_traits.is_system_critical,
             LOCAL_STORAGE: pod_traits.has_local_storage,
@@ -267,15 +272,21 @@ class DefaultEvictor(DeschedulerPlugin):
             WITHOUT_BUDGET: self._has_no_budget,
             RESOURCE_CLAIMS: lambda pod: bool(pod.spec.resource_claims),
         }
-        held = [by_protection[name] for name in sorted(self._protections & by_protection.keys())]
-        held += [self._is_bare, self._has_priority]
+        names = sorted(self._protections & by_protection.keys())
+        held = [(f"podProtections {name}", by_protection[name]) for name in names]
+        held += [
+            ("it has no owner that would make it again", self._is_bare),
+            ("priorityThreshold", self._has_priority),
+        ]
         selector = self.args.label_selector
         if selector is not None and not selectors.is_empty(selector):
-            held.append(lambda pod: not selectors.matches(selector, pod.metadata.labels))
+            held.append(
+                ("labelSelector", lambda pod: not selectors.matches(selector, pod.metadata.labels))
+            )
         if self.args.min_replicas > 1:
-            held.append(self._has_few_replicas)
+            held.append(("minReplicas", self._has_few_replicas))
         if self.args.min_pod_age is not None:
-            held.append(self._is_young)
+            held.append(("minPodAge", self._is_young))
         return held
 
     def _is_bare(self, pod: Pod) -> bool:

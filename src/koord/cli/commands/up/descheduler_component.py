@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The descheduler as a part of ``koord up``: only where it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from koord.cli.commands.up import leases
+from koord.cli.commands.up.cluster import keep_leading, lead_timing
+from koord.cli.daemons.descheduler import NAME, leader_elector
+
+if TYPE_CHECKING:
+    from koord.cli.commands.up.cluster import UpCluster
+    from koord.kube.daemon.lifecycle import Component
+
+INTERVAL = "10s"
+
+
+def descheduler_component(cluster: UpCluster) -> Component:
+    """The descheduler with LowNodeLoad at its defaults, a round every ten seconds."""
+    from koord.controllers.descheduler.app import DeschedulerApp
+    from koord.controllers.descheduler.config.load import shipped
+    from koord.controllers.descheduler.endpoints import DeschedulerEndpoints
+    from koord.controllers.descheduler.framework.registry import PluginRegistry
+    from koord.controllers.descheduler.metrics import DeschedulerMetrics
+    from koord.kube.daemon.lifecycle import Component
+
+    client, recorder = cluster.client(NAME), cluster.recorder(NAME)
+    ready = asyncio.Event()
+
+    async def life() -> None:
+        configuration = shipped(PluginRegistry(), "LowNodeLoad", interval=INTERVAL)
+        metrics = DeschedulerMetrics()
+        endpoints = DeschedulerEndpoints(metrics, "127.0.0.1", 0)
+        await endpoints.start()
+        elector = leader_elector(
+            client,
+            configuration,
+            endpoints.url,
+            metrics,
+            lead_timing(),
+            cluster.lead_clock,
+            leases.identity(),
+        )
+        app = DeschedulerApp(client, configuration, cluster.clock, recorder, elector, metrics)
+        endpoints.attach(app)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(app.run())
+                await app.ready()
+                ready.set()
+        finally:
+            await endpoints.stop()
+
+    return Component("descheduler", partial(keep_leading, "descheduler", life), ready.wait)
