@@ -22,7 +22,7 @@ def main() -> None:
 
 def descheduler() -> None:
     """The script ``koord-descheduler``."""
-    _run("koord.cli.daemons.descheduler", "koord-descheduler")
+    _run("koord-descheduler", lambda: _imported("koord.cli.daemons.descheduler"))
 
 
 def manager() -> None:
