@@ -141,6 +141,7 @@ VERBS = {
     "simulate colocation": Case("--nodes 20", keeps_results(1.5)),
     "check": Case("{fifo}", reads),
     "admission review": Case("-f {fifo} --profiles {fifo}", reads),
+    "deschedule plan": Case("--config {fifo}", reads),
     "migrate": Case("web-0 --kubeconfig {kubeconfig} --wait", asks),
     "explain pod": Case("web --kubeconfig {kubeconfig}", asks),
     "explain node": Case("node-1 --kubeconfig {kubeconfig}", asks),

@@ -9,6 +9,8 @@ import logging
 import pytest
 
 from koord.api.kinds.cluster import Lease
+from koord.api.kinds.node import Node
+from koord.api.protocol import keys
 from koord.controllers.descheduler.app import NAME, supervise
 from koord.controllers.descheduler.metrics import DeschedulerMetrics
 from koord.kube.election import LeadLostError
@@ -53,6 +55,28 @@ def test_a_round_evicts_says_so_and_is_remembered() -> None:
             assert (quiet.outcomes, second.counts) == ([], {"evicted": 1})
             assert quiet.rounds == 10
             assert app.history.rounds == 12
+
+    perform(script)
+
+
+def test_a_node_offers_what_its_reservation_leaves() -> None:
+    async def script(scene: ProgramScene) -> None:
+        requests = {"resources": {"requests": {"cpu": "2500m"}}}
+        for name in ("a", "b"):
+            containers = [{"name": "c", "image": "i", **requests}]
+            await scene.add_pod(name, containers=containers)
+        # The server has marked the new node as one that is not ready yet.
+        await scene.client.patch(Node, "n2", Patch.merge({"spec": {"taints": None}}))
+        async with scene.running(configuration("EvictPodsOnReservedResources")) as app:
+            await asyncio.sleep(1000)
+            assert await scene.pods() == ["a", "b"]
+            # 8 CPUs less 4 are less than the 5 that the pods request.
+            reservation = {keys.NODE_RESERVATION: '{"resources": {"cpu": "4"}}'}
+            patch = Patch.merge({"metadata": {"annotations": reservation}})
+            await scene.client.patch(Node, "n1", patch)
+            await asyncio.sleep(1000)
+            assert len(await scene.pods()) == 1
+            assert {"evicted": 1} in [each.counts for each in app.history.newest_first()]
 
     perform(script)
 

@@ -16,6 +16,7 @@ from koord.api.kinds.nodeslo import NodeSLO
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.storage import PersistentVolumeClaim
 from koord.api.kinds.workloads import PodDisruptionBudget
+from koord.controllers.cluster import transforms
 from koord.controllers.descheduler.snapshot import ClusterSnapshot, is_ready
 
 if TYPE_CHECKING:
@@ -73,12 +74,16 @@ class InformerSnapshot:
     """Makes snapshots.
 
     Args:
-        views: of the kinds that plugins look at; their informers run elsewhere.
+        views: of the kinds that plugins look at, which nobody has asked for nodes or pods yet;
+            their informers run elsewhere. All who ask later get nodes and pods as the scheduler
+            counts them: what a node's reservation leaves, resources by their present names.
         selects: which nodes are looked at, by their labels.
     """
 
     def __init__(self, views: InformerViews, selects: Callable[[dict[str, str]], bool]) -> None:
         self._selects = selects
+        views.transform(Node, transforms.node)
+        views.transform(Pod, transforms.pod)
         self._nodes = views.view(Node)
         self._pods = views.view(Pod)
         self._namespaces = views.view(Namespace)

@@ -52,34 +52,37 @@ def test_what_cannot_be_read_is_said_in_one_line(plan, tmp_path: Path) -> None:
         assert told in error
 
 
-OLD_PODS = """
+TAINTED = """
 apiVersion: descheduler/v1alpha2
 kind: DeschedulerConfiguration
 profiles:
 - plugins:
-    deschedule: {enabled: [{name: PodLifeTime}]}
+    deschedule: {enabled: [{name: RemovePodsViolatingNodeTaints}]}
     filter: {enabled: [{name: DefaultEvictor}], disabled: [{name: "*"}]}
     evict: {enabled: [{name: DefaultEvictor}], disabled: [{name: "*"}]}
-  pluginConfig:
-  - {name: PodLifeTime, args: {maxPodLifeTimeSeconds: 0}}
 """
 
 
 def test_a_cluster_is_read_and_nothing_is_evicted(plan, koord: Run, tmp_path: Path) -> None:
     config = tmp_path / "descheduler.yaml"
-    config.write_text(OLD_PODS)
+    config.write_text(TAINTED)
     with start_embedded(tmp_path, controllers=False) as embedded:
         assert koord("crds", "install", "--kubeconfig", embedded.kubeconfig)[0] == 0
         api = Api(embedded.port, embedded.tls(), embedded.headers)
         offered = {"cpu": "4", "memory": "8Gi", "pods": "9"}
         for name in ("n1", "n2"):
-            node = {"metadata": {"name": name}, "status": {"allocatable": offered}}
+            taints = [{"key": "drain", "effect": "NoSchedule"}] if name == "n1" else []
+            node = {
+                "metadata": {"name": name},
+                "spec": {"taints": taints},
+                "status": {"allocatable": offered},
+            }
             assert api.post("/api/v1/nodes", node).code == 201
         pod = {
             "metadata": {"name": "old", "annotations": {EVICT: "true"}},
             "spec": {
                 "nodeName": "n1", "schedulerName": "koord-scheduler",
-                "tolerations": [{"operator": "Exists"}],
+                "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}],
                 "containers": [{"name": "c", "image": "i"}],
             },
         }  # fmt: skip

@@ -16,6 +16,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.storage import PersistentVolumeClaim
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.base.errors import KoordError
+from koord.controllers.cluster import transforms
 from koord.controllers.descheduler.config.load import selects_node
 from koord.controllers.descheduler.snapshot import ClusterSnapshot, is_ready
 from koord.controllers.scheduler.config.defaults import DEFAULT_SCHEDULER_NAME
@@ -64,15 +65,18 @@ class SnapshotObjects:
         return cls(tuple(sorted(complete, key=_place)))
 
     def cluster(self, configuration: DeschedulerConfiguration) -> ClusterSnapshot:
-        """What strategies see: ready nodes that the configuration selects, and all else."""
+        """What strategies see: ready nodes that the configuration selects, and all else.
+
+        Nodes offer what their reservation leaves, as in the program.
+        """
         nodes = [
-            node
+            transforms.node(node)
             for node in self._all(Node)
             if is_ready(node) and selects_node(configuration, node.metadata.labels)
         ]
         return ClusterSnapshot(
             sorted(nodes, key=lambda node: node.metadata.name),
-            self._all(Pod),
+            [transforms.pod(pod) for pod in self._all(Pod)],
             {each.metadata.name: each for each in self._all(Namespace)},
             {each.metadata.name: each for each in self._all(PriorityClass)},
             self._all(PodDisruptionBudget),

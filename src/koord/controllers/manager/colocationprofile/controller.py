@@ -83,7 +83,7 @@ class ColocationProfiles:
             self._attach()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._dependencies.supervisor.keep(_CONDITIONS, self._conditions.run))
-            tasks.create_task(self._controller.run())
+            await self._controller.run()
 
     def _attach(self) -> None:
         self._pods.on_change(
