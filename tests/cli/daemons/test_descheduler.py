@@ -48,14 +48,13 @@ ORIGINALS = [
 
 
 def configuration(folder: Path, name: str = "config.yaml", **more: Any) -> Path:
-    """A file in which every pod is too old, and goes by the eviction API."""
+    """A file by which pods that do not tolerate their node's taints go by the eviction API."""
     document = {
         "apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerConfiguration",
         "deschedulingInterval": "1s",
         "profiles": [{
-            "plugins": {"deschedule": {"enabled": [{"name": "PodLifeTime"}]}, "filter": EVICTOR,
-                        "evict": EVICTOR},
-            "pluginConfig": [{"name": "PodLifeTime", "args": {"maxPodLifeTimeSeconds": 0}}],
+            "plugins": {"deschedule": {"enabled": [{"name": "RemovePodsViolatingNodeTaints"}]},
+                        "filter": EVICTOR, "evict": EVICTOR},
         }],
         **more,
     }  # fmt: skip
@@ -231,6 +230,7 @@ async def _filled(client: Client) -> None:
     for name in ("n1", "n2"):
         await client.create(
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+             "spec": {"taints": [{"key": "drain", "effect": "NoSchedule"}]},
              "status": {"capacity": amounts, "allocatable": amounts, "conditions": ready}}
         )  # fmt: skip
 
