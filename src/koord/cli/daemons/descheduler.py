@@ -4,25 +4,23 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from koord.base import log
 from koord.base.errors import Code, KoordError
 from koord.cli.daemons import controller_program
 from koord.cli.daemons.controller_program import ConnectionSettings, listen
 from koord.cli.options import go_flags
+from koord.cli.process.lease_client import configured_timing, leader_elector
 from koord.cli.process.program import collect_garbage_rarely, reachable, run_program
 from koord.controllers.descheduler.options import PAIRS, DeschedulerOptions
 from koord.controllers.descheduler.unused_flags import UNUSED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Sequence
 
     from koord.base.clock import Clock
     from koord.cli.daemons.controller_program import ClusterConnection
@@ -31,9 +29,7 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.config.load import DeschedulerConfiguration
     from koord.controllers.descheduler.endpoints import DeschedulerEndpoints
     from koord.controllers.descheduler.metrics import DeschedulerMetrics
-    from koord.kube.client import Client
     from koord.kube.daemon.lifecycle import Component
-    from koord.kube.election import LeaderElector, Timing
     from koord.kube.transport.messages import Transport
 
 NAME = "koord-descheduler"
@@ -114,7 +110,11 @@ async def _parts(
     elector = None
     if configuration.leader_election.leader_elect and client.dry_run is None:
         url = reachable(serving[-1].advertised_url)
-        elector = leader_elector(client, configuration, url, metrics, renewal_client=renewal_client)
+        election = configuration.leader_election
+        elector = leader_elector(
+            client, election.resource_name, election.resource_namespace, metrics.registry, url,
+            configured_timing(election), renewal_client=renewal_client,
+        )  # fmt: skip
     supervisor = supervise(metrics, clock)
     app = DeschedulerApp(client, configuration, clock, recorder, elector, metrics, supervisor)
     for endpoints in serving:
@@ -160,50 +160,6 @@ async def _serve(
         await listen(f"{options.file}: {field}" if options.file else "--port", address, endpoints)
         served.append(endpoints)
     return served
-
-
-def leader_elector(
-    client: Client,
-    configuration: DeschedulerConfiguration,
-    url: str,
-    metrics: DeschedulerMetrics,
-    timing: Timing | None = None,
-    clock: Clock | None = None,
-    identity: str = "",
-    renewal_client: Callable[[], AbstractAsyncContextManager[Client]] | None = None,
-) -> LeaderElector:
-    """An elector for the Lease that the configuration names.
-
-    Args:
-        client: of the Lease.
-        configuration: it says which Lease, and how long a lead lasts.
-        url: where the leader answers questions; an annotation of the Lease.
-        metrics: where it counts.
-        timing: instead of the configuration's.
-        clock: what the lead is counted by; the machine's own where it is None.
-        identity: of this process; made up where it is empty.
-        renewal_client: opens the client of a thread that renews; None renews by the event loop.
-    """
-    from koord.api.protocol import keys
-    from koord.kube.election import LeaderElector, Timing
-
-    election = configuration.leader_election
-    return LeaderElector(
-        client,
-        election.resource_name,
-        election.resource_namespace,
-        identity or f"{socket.gethostname()}_{uuid4()}",
-        timing=timing
-        or Timing(
-            int(election.lease_duration.nanoseconds // 10**9),
-            election.renew_deadline.nanoseconds / 1e9,
-            election.retry_period.nanoseconds / 1e9,
-        ),
-        annotations={keys.LEADER_ENDPOINT: url},
-        clock=clock,
-        metrics=metrics.registry,
-        renewal_client=renewal_client,
-    )
 
 
 def main() -> None:

@@ -3,33 +3,28 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from koord.base import log
 from koord.cli.daemons import controller_program
 from koord.cli.daemons.controller_program import listen
 from koord.cli.options import go_flags
+from koord.cli.process.lease_client import leader_elector
 from koord.cli.process.program import collect_garbage_rarely, reachable, run_program
 from koord.controllers.manager.flag_pairs import PAIRS
 from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.manager.unused_flags import UNUSED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from koord.base.clock import Clock
     from koord.cli.daemons.controller_program import ClusterConnection
     from koord.cli.help.page import HelpPage
     from koord.controllers.manager.metrics import ManagerMetrics
-    from koord.kube.client import Client
     from koord.kube.daemon.lifecycle import Component
-    from koord.kube.election import LeaderElector, Timing
 
 NAME = "koord-manager"
 USER_AGENT = "koordinator-manager"
@@ -84,7 +79,7 @@ async def _parts(
     from koord.base.clock import SystemClock
     from koord.cli.daemons.admission_part import AdmissionPart
     from koord.cli.process.secure_port import open_secure_port
-    from koord.controllers.manager.app import ManagerApp, supervise
+    from koord.controllers.manager.app import LEASE, ManagerApp, supervise
     from koord.controllers.manager.endpoints import ManagerEndpoints
     from koord.controllers.manager.node_objects.nodeslo_extenders import installed
     from koord.controllers.webhook.elasticquotas.handlers import DEBUG_PATH
@@ -106,7 +101,10 @@ async def _parts(
     elector = None
     if options.enable_leader_election and client.dry_run is None:
         url = reachable(serving.advertised_url)
-        elector = leader_elector(client, options, url, metrics, renewal_client=renewal_client)
+        elector = leader_elector(
+            client, LEASE, options.leader_election_namespace, metrics.controllers, url,
+            renewal_client=renewal_client,
+        )  # fmt: skip
     supervisor = supervise(metrics, clock)
     app = ManagerApp(client, options, clock, recorder, elector, metrics, installed(), supervisor)
     for endpoints in (serving, health):
@@ -120,45 +118,6 @@ async def _parts(
         *webhooks,
         Component("collector", collect_garbage_rarely),
     ]
-
-
-def leader_elector(
-    client: Client,
-    options: ManagerOptions,
-    url: str,
-    metrics: ManagerMetrics,
-    timing: Timing | None = None,
-    clock: Clock | None = None,
-    identity: str = "",
-    renewal_client: Callable[[], AbstractAsyncContextManager[Client]] | None = None,
-) -> LeaderElector:
-    """An elector for the manager's Lease.
-
-    Args:
-        client: of the Lease.
-        options: they say in which namespace the Lease is.
-        url: where the leader answers questions; an annotation of the Lease.
-        metrics: where it counts.
-        timing: how long a lead lasts; Kubernetes' usual times where it is None.
-        clock: what the lead is counted by; the machine's own where it is None.
-        identity: of this process; made up where it is empty.
-        renewal_client: opens the client of a thread that renews; None renews by the event loop.
-    """
-    from koord.api.protocol import keys
-    from koord.controllers.manager.app import LEASE
-    from koord.kube.election import LeaderElector, Timing
-
-    return LeaderElector(
-        client,
-        LEASE,
-        options.leader_election_namespace,
-        identity or f"{socket.gethostname()}_{uuid4()}",
-        timing=timing or Timing(),
-        annotations={keys.LEADER_ENDPOINT: url},
-        clock=clock,
-        metrics=metrics.controllers,
-        renewal_client=renewal_client,
-    )
 
 
 def main() -> None:

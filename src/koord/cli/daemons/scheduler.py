@@ -31,7 +31,7 @@ from koord.cli.options.secure_port_flags import (
     effective_secure_port,
 )
 from koord.cli.options.values import seconds, whole_number
-from koord.cli.process.lease_client import lease_client
+from koord.cli.process.lease_client import configured_timing, leader_elector, lease_client
 from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, reachable
 from koord.kube.daemon.secure_port_options import SecurePortOptions
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
-    from koord.base.clock import Clock
     from koord.base.feature_gates import FeatureGates
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
     from koord.controllers.scheduler.endpoints import SchedulerEndpoints
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.registry import Registry
     from koord.kube.client import Client
     from koord.kube.daemon.lifecycle import Component
-    from koord.kube.election import LeaderElector, Timing
     from koord.kube.transport.messages import Transport
 
 NAME = "koord-scheduler"
@@ -343,7 +341,11 @@ def _parts(
     elector = None
     if stands:
         url = reachable(endpoints.advertised_url)
-        elector = leader_elector(client, configuration, url, metrics, renewal_client=renewal_client)
+        election = configuration.leader_election
+        elector = leader_elector(
+            client, election.resource_name, election.resource_namespace, metrics.registry, url,
+            configured_timing(election), renewal_client=renewal_client,
+        )  # fmt: skip
     seed = uuid4().int
     supervisor = supervise(metrics, clock)
     app = App(
@@ -358,50 +360,6 @@ def _parts(
         Component("scheduler", app.run, app.ready),
         Component("collector", collect_garbage_rarely),
     ]
-
-
-def leader_elector(
-    client: Client,
-    configuration: SchedulerConfiguration,
-    url: str,
-    metrics: SchedulerMetrics,
-    timing: Timing | None = None,
-    clock: Clock | None = None,
-    identity: str = "",
-    renewal_client: Callable[[], AbstractAsyncContextManager[Client]] | None = None,
-) -> LeaderElector:
-    """An elector for the Lease that the configuration names.
-
-    Args:
-        client: of the Lease.
-        configuration: the scheduler's; it says which Lease, and how long a lead lasts.
-        url: where the leader answers questions; an annotation of the Lease.
-        metrics: where it counts.
-        timing: instead of the configuration's.
-        clock: what the lead is counted by; the machine's own where it is None.
-        identity: of this process; made up where it is empty.
-        renewal_client: opens the client of a thread that renews; None renews by the event loop.
-    """
-    from koord.api.protocol import keys
-    from koord.kube.election import LeaderElector, Timing
-
-    election = configuration.leader_election
-    return LeaderElector(
-        client,
-        election.resource_name,
-        election.resource_namespace,
-        identity or f"{socket.gethostname()}_{uuid4()}",
-        timing=timing
-        or Timing(
-            int(election.lease_duration.nanoseconds // 10**9),
-            election.renew_deadline.nanoseconds / 1e9,
-            election.retry_period.nanoseconds / 1e9,
-        ),
-        annotations={keys.LEADER_ENDPOINT: url},
-        clock=clock,
-        metrics=metrics.registry,
-        renewal_client=renewal_client,
-    )
 
 
 def build() -> TyperApp:

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from koord.base import log
 from koord.cli.daemons import controller_program
 from koord.cli.daemons.controller_program import listen
 from koord.cli.options import go_flags
+from koord.cli.process.lease_client import leader_elector
 from koord.cli.process.program import collect_garbage_rarely, run_program
 from koord.controllers.manager.unused_flags import UNUSED
 from koord.controllers.webhook.program_options import WebhookProgramOptions
@@ -170,14 +169,13 @@ def _lead(
 ) -> WriterLead | None:
     """None where nobody else is asked who writes."""
     from koord.controllers.webhook.lead import LEASE, WriterLead
-    from koord.kube.election import LeaderElector
 
     if client.dry_run is not None or not options.enable_leader_election:
         return None
     return WriterLead(
-        LeaderElector(
-            client, LEASE, options.leader_election_namespace,
-            f"{socket.gethostname()}_{uuid4()}", metrics=metrics, renewal_client=renewal_client,
+        leader_elector(
+            client, LEASE, options.leader_election_namespace, metrics,
+            renewal_client=renewal_client,
         )
     )  # fmt: skip
 

@@ -27,7 +27,7 @@ from koord.controllers.descheduler.framework.round import Descheduling
 from koord.controllers.descheduler.informer_snapshot import InformerSnapshot
 from koord.controllers.descheduler.metrics import DeschedulerMetrics
 from koord.controllers.descheduler.round_history import RoundHistory
-from koord.kube.daemon.missing_kinds import log_missing_kinds
+from koord.kube.daemon.leading import work_while_leading
 from koord.kube.informers.reflector import InformerMetrics
 
 if TYPE_CHECKING:
@@ -139,17 +139,9 @@ class DeschedulerApp:
         Raises:
             LeadLostError: another process may lead; this one must begin anew.
         """
-        async with asyncio.TaskGroup() as tasks:
-            watching = self.supervisor.keep("informers", self.views.run)
-            informers = tasks.create_task(watching, name="informers")
-            await self.views.synced()
-            await log_missing_kinds(_LOG, self.views.informers(), _WITHOUT)
-            self._ready.set()
-            if self._elector is None:
-                await self._work()
-            else:
-                await self._elector.lead(self._work)
-            informers.cancel()
+        await work_while_leading(
+            self.views, self._elector, self._work, self.supervisor, self._ready, _LOG, _WITHOUT
+        )
 
     async def _work(self) -> None:
         self.metrics.leads(True)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from koord.base import log
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.controlplane.embedded import EmbeddedControlPlane
     from koord.kube.client import Client
+    from koord.kube.daemon.endpoints import Endpoints
     from koord.kube.election import Timing
     from koord.kube.events import EventRecorder
     from koord.simulator.nodes.fleet import Fleet
@@ -84,6 +86,33 @@ def lead_timing() -> Timing:
     from koord.kube.election import Timing
 
     return Timing(30, 25.0, 2.0)
+
+
+class ServedApp(Protocol):
+    """What a part does beside its endpoints."""
+
+    async def run(self) -> None:
+        """Works until cancelled, or until the lead is lost."""
+
+    async def ready(self) -> None:
+        """Waits until all objects are known."""
+
+
+async def run_served(app: ServedApp, endpoints: Endpoints, ready: asyncio.Event) -> None:
+    """Runs a part beside its endpoints, which end with it.
+
+    Args:
+        app: the part.
+        endpoints: listening already.
+        ready: set once the part is.
+    """
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(app.run())
+            await app.ready()
+            ready.set()
+    finally:
+        await endpoints.stop()
 
 
 async def keep_leading(name: str, life: Callable[[], Awaitable[None]]) -> None:

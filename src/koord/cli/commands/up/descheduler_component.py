@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from koord.cli.commands.up import leases
-from koord.cli.commands.up.cluster import keep_leading, lead_timing
-from koord.cli.daemons.descheduler import NAME, leader_elector
+from koord.cli.commands.up.cluster import keep_leading, lead_timing, run_served
+from koord.cli.daemons.descheduler import NAME
+from koord.cli.process.lease_client import leader_elector
 
 if TYPE_CHECKING:
     from koord.cli.commands.up.cluster import UpCluster
@@ -35,23 +36,13 @@ def descheduler_component(cluster: UpCluster) -> Component:
         metrics = DeschedulerMetrics()
         endpoints = DeschedulerEndpoints(metrics, "127.0.0.1", 0)
         await endpoints.start()
+        election = configuration.leader_election
         elector = leader_elector(
-            client,
-            configuration,
-            endpoints.url,
-            metrics,
-            lead_timing(),
-            cluster.lead_clock,
-            leases.identity(),
-        )
+            client, election.resource_name, election.resource_namespace, metrics.registry,
+            endpoints.url, lead_timing(), cluster.lead_clock, leases.identity(),
+        )  # fmt: skip
         app = DeschedulerApp(client, configuration, cluster.clock, recorder, elector, metrics)
         endpoints.attach(app)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(app.run())
-                await app.ready()
-                ready.set()
-        finally:
-            await endpoints.stop()
+        await run_served(app, endpoints, ready)
 
     return Component("descheduler", partial(keep_leading, "descheduler", life), ready.wait)

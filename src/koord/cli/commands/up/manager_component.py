@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from koord.cli.commands.up import leases
-from koord.cli.commands.up.cluster import keep_leading, lead_timing
-from koord.cli.daemons.manager import NAME, leader_elector
+from koord.cli.commands.up.cluster import keep_leading, lead_timing, run_served
+from koord.cli.daemons.manager import NAME
+from koord.cli.process.lease_client import leader_elector
 from koord.controllers.manager.options import ManagerOptions
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def manager_component(cluster: UpCluster) -> Component:
     Cards can be shared there at once, since nobody is to look for a gate on a laptop.
     """
     from koord.cli.options.go_flags import warn_of_gates
-    from koord.controllers.manager.app import ManagerApp
+    from koord.controllers.manager.app import LEASE, ManagerApp
     from koord.controllers.manager.endpoints import ManagerEndpoints
     from koord.controllers.manager.feature_gates import feature_gates
     from koord.controllers.manager.metrics import ManagerMetrics
@@ -40,18 +41,12 @@ def manager_component(cluster: UpCluster) -> Component:
         metrics = ManagerMetrics()
         endpoints = ManagerEndpoints(metrics, "127.0.0.1", 0)
         await endpoints.start()
-        timing = lead_timing()
         elector = leader_elector(
-            client, options, endpoints.url, metrics, timing, cluster.lead_clock, leases.identity()
-        )
+            client, LEASE, options.leader_election_namespace, metrics.controllers, endpoints.url,
+            lead_timing(), cluster.lead_clock, leases.identity(),
+        )  # fmt: skip
         app = ManagerApp(client, options, cluster.clock, recorder, elector, metrics)
         endpoints.attach(app)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(app.run())
-                await app.ready()
-                ready.set()
-        finally:
-            await endpoints.stop()
+        await run_served(app, endpoints, ready)
 
     return Component("manager", partial(keep_leading, "manager", life), ready.wait)

@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from koord.cli.commands.up import leases
-from koord.cli.commands.up.cluster import keep_leading, lead_timing
-from koord.cli.daemons.scheduler import NAME, leader_elector
+from koord.cli.commands.up.cluster import keep_leading, lead_timing, run_served
+from koord.cli.daemons.scheduler import NAME
+from koord.cli.process.lease_client import leader_elector
 
 if TYPE_CHECKING:
     from koord.cli.commands.up.cluster import UpCluster
@@ -45,24 +46,13 @@ def scheduler_component(cluster: UpCluster) -> Component:
         metrics = SchedulerMetrics(new_registry())
         endpoints = SchedulerEndpoints(metrics, "127.0.0.1", 0)
         await endpoints.start()
-        timing = lead_timing()
+        election = configuration.leader_election
         elector = leader_elector(
-            client,
-            configuration,
-            endpoints.url,
-            metrics,
-            timing,
-            cluster.lead_clock,
-            leases.identity(),
-        )
+            client, election.resource_name, election.resource_namespace, metrics.registry,
+            endpoints.url, lead_timing(), cluster.lead_clock, leases.identity(),
+        )  # fmt: skip
         app = App(client, configuration, cluster.clock, recorder, gates, elector, metrics, registry)
         endpoints.attach(app)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(app.run())
-                await app.ready()
-                ready.set()
-        finally:
-            await endpoints.stop()
+        await run_served(app, endpoints, ready)
 
     return Component("scheduler", partial(keep_leading, "scheduler", life), ready.wait)
