@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from koord.controllers.descheduler.migration.arbitration.pod_index import controller_of, gang_of
+from koord.controllers.cluster.pods import controller
+from koord.controllers.descheduler.migration.arbitration.pod_index import gang_of
 from koord.controllers.descheduler.predicates.pod_order import by_sorter
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _batch_of(pod: Pod | None) -> str:
 
 
 def _batch_job(pod: Pod) -> str:
-    owner = controller_of(pod)
+    owner = controller(pod)
     return owner.uid if owner is not None and owner.kind == BATCH_JOB else ""
 
 

@@ -14,11 +14,8 @@ from koord.api import selectors
 from koord.api.kinds.meta import LabelSelector, Object
 from koord.api.kinds.registry import Kind
 from koord.api.wirestruct import WireStruct
-from koord.controllers.descheduler.migration.arbitration.pod_index import (
-    controller_of,
-    is_active,
-    is_ready,
-)
+from koord.controllers.cluster.pods import controller
+from koord.controllers.descheduler.migration.arbitration.pod_index import is_active, is_ready
 from koord.controllers.descheduler.migration.arbitration.refusal import MoveRefusal
 
 if TYPE_CHECKING:
@@ -106,7 +103,10 @@ class Budgets:
         def gone(budget: PodDisruptionBudget | PodUnavailableBudget, missed: bool) -> None:
             meta = budget.metadata
             key = f"{type(budget).__name__}/{meta.name}"
-            self._by_namespace.get(meta.namespace, {}).pop(key, None)
+            left = self._by_namespace.get(meta.namespace, {})
+            left.pop(key, None)
+            if not left:
+                self._by_namespace.pop(meta.namespace, None)
             changed()
 
         for view in self._views:
@@ -177,7 +177,7 @@ def _is_idle(pod: Pod, budget: PodDisruptionBudget) -> bool:
 
 
 def _is_target(budget: PodUnavailableBudget, pod: Pod) -> bool:
-    target, owner = budget.spec.target_ref, controller_of(pod)
+    target, owner = budget.spec.target_ref, controller(pod)
     if target is None:
         return selectors.matches(budget.spec.selector, pod.metadata.labels)
     if owner is None:

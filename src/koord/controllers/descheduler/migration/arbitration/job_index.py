@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api.kinds.migration import PENDING, RUNNING
 from koord.api.protocol import keys
-from koord.controllers.descheduler.migration.arbitration.pod_index import controller_of
+from koord.controllers.cluster.pods import controller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -206,7 +206,7 @@ class JobIndex:
         pod = self._pod(key)
         if pod is None:
             return JobPlace(key, namespace, "", "")
-        owner = controller_of(pod)
+        owner = controller(pod)
         return JobPlace(key, namespace, pod.spec.node_name, owner.uid if owner else "")
 
 

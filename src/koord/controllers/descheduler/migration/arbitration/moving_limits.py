@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.controllers.cluster.pods import controller
 from koord.controllers.descheduler.migration.arbitration.job_index import WHOLE
-from koord.controllers.descheduler.migration.arbitration.pod_index import controller_of, pod_key
+from koord.controllers.descheduler.migration.arbitration.pod_index import pod_key
 from koord.controllers.descheduler.migration.arbitration.refusal import MoveRefusal
 from koord.controllers.descheduler.migration.arbitration.workload_limits import workload_limit
 
@@ -92,7 +93,7 @@ class MovingLimits:
     def _of_workload(
         self, pod: Pod, key: str, counts: MovingCounts, workload: WorkloadState
     ) -> Iterator[MoveRefusal]:
-        args, owner = self._args, controller_of(pod)
+        args, owner = self._args, controller(pod)
         assert owner is not None
         moving = counts.others(counts.workloads, owner.uid, key)
         limit = workload_limit(workload.replicas, args.max_migrating_per_workload)

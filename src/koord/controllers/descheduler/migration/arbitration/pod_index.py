@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api.protocol.gang import gang_name
+from koord.controllers.cluster.pods import controller
 from koord.controllers.descheduler.snapshot import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from koord.api.kinds.meta import OwnerReference
     from koord.api.kinds.pod import Pod
 
 _NONE: Mapping[str, Pod] = {}
@@ -37,7 +37,7 @@ class PodIndex:
         key = pod_key(pod)
         self.remove(key)
         self._pods[key] = pod
-        owner = controller_of(pod)
+        owner = controller(pod)
         if owner is not None:
             self._by_controller.setdefault(owner.uid, {})[key] = pod
             if not is_available(pod):
@@ -51,7 +51,7 @@ class PodIndex:
         old = self._pods.pop(key, None)
         if old is None:
             return
-        owner = controller_of(old)
+        owner = controller(old)
         if owner is not None:
             _drop(self._by_controller, owner.uid, key)
             _drop(self._unavailable, owner.uid, key)
@@ -77,11 +77,6 @@ class PodIndex:
 def pod_key(pod: Pod) -> str:
     """``namespace/name``."""
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
-def controller_of(pod: Pod) -> OwnerReference | None:
-    """The owner that makes the pod anew."""
-    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
 
 
 def gang_of(pod: Pod) -> str:

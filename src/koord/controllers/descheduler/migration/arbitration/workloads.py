@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from koord.api.kinds.registry import Kind
 from koord.api.kinds.service import ReplicationController
 from koord.api.kinds.workloads import Deployment, ReplicaSet, StatefulSet, Workload
-from koord.controllers.descheduler.migration.arbitration.pod_index import controller_of, is_active
+from koord.controllers.cluster.pods import controller
+from koord.controllers.descheduler.migration.arbitration.pod_index import is_active
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,11 +96,14 @@ class Workloads:
         """A ReplicaSet is gone."""
         owner = _deployment(replica_set)
         if owner is not None:
-            self._sets.get(owner.uid, set()).discard(replica_set.metadata.uid)
+            left = self._sets.get(owner.uid, set())
+            left.discard(replica_set.metadata.uid)
+            if not left:
+                self._sets.pop(owner.uid, None)
 
     def of(self, pod: Pod) -> WorkloadState | None:
         """The workload of a pod; None where it has no controller."""
-        owner = controller_of(pod)
+        owner = controller(pod)
         if owner is None:
             return None
         title = f"{owner.kind} {pod.metadata.namespace}/{owner.name}"

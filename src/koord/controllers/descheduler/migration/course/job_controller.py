@@ -15,6 +15,7 @@ from koord.api.kinds.reservation import FAILED, SUCCEEDED, Reservation
 from koord.api.protocol import keys
 from koord.base import log
 from koord.base.errors import one_line
+from koord.controllers.cluster.pods import controller
 from koord.controllers.descheduler.migration.arbitration.job_index import (
     group_of,
     has_passed,
@@ -22,7 +23,6 @@ from koord.controllers.descheduler.migration.arbitration.job_index import (
     is_ours,
     job_pod_key,
 )
-from koord.controllers.descheduler.migration.arbitration.pod_index import controller_of
 from koord.controllers.descheduler.migration.course import next_step as steps
 from koord.controllers.descheduler.migration.course.job_groups import JobLinks, group_state
 from koord.controllers.descheduler.migration.course.job_status import (
@@ -304,7 +304,7 @@ class MigrationJobController:
             EVICT_DIRECTLY
         ):
             return False
-        owner, group = controller_of(pod), group_of(job)
+        owner, group = controller(pod), group_of(job)
         members = [each.metadata.uid for each in self._jobs.of_group(group)] if group else []
         return self._queue_of_workloads.take(owner.uid if owner else "", job.metadata.uid, members)
 

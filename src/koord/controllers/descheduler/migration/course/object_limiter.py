@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from koord.controllers.descheduler.migration.arbitration.pod_index import controller_of
+from koord.controllers.cluster.pods import controller
 from koord.controllers.descheduler.migration.arbitration.workload_limits import workload_limit
 from koord.controllers.descheduler.migration.migration_args import WORKLOAD
 
@@ -117,5 +117,5 @@ def _key(kind: str, pod: Pod) -> str:
     """Whose bucket a pod takes from; empty for none."""
     if kind != WORKLOAD:
         return pod.metadata.namespace
-    owner = controller_of(pod)
+    owner = controller(pod)
     return owner.uid if owner is not None else ""
