@@ -14,7 +14,7 @@ from koord.api.kinds.migration import EVICT_DIRECTLY, PENDING, RUNNING
 from koord.api.protocol import keys
 from koord.controllers.descheduler.migration.arbitration.job_index import is_open, job_pod_key
 from koord.controllers.descheduler.migration.arbitration.pod_index import is_ready, pod_key
-from koord.controllers.descheduler.migration.course import job_status as said
+from koord.controllers.descheduler.migration.course import job_status
 from koord.controllers.descheduler.migration.course.job_status import StatusDraft
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def seconds_left(job: PodMigrationJob, now_seconds: float) -> float | None:
 def _ended(job: PodMigrationJob, surroundings: JobSurroundings) -> JobStep:
     """A job that did not end well leaves no reservation of its own that holds anything."""
     held = surroundings.reservation
-    if job.status.phase == said.ENDED_WELL or held is None or not is_own(held, job):
+    if job.status.phase == job_status.ENDED_WELL or held is None or not is_own(held, job):
         return JobStep()
     if held.status.phase in (kinds.SUCCEEDED, kinds.FAILED) or held.status.current_owners:
         return JobStep()
@@ -136,7 +136,7 @@ def scheduled_condition(reservation: Reservation, reason: str) -> ReservationCon
 def is_unplaced(pod: Pod) -> bool:
     """Whether the pod has been found no node."""
     found = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
-    return found is None or found.status == said.FALSE
+    return found is None or found.status == job_status.FALSE
 
 
 class _Pass:
@@ -155,7 +155,11 @@ class _Pass:
         if self._job.status.phase in ("", PENDING):
             return self._begin()
         passes = keys.DESCHEDULER_EVICT in self._job.metadata.annotations
-        if self._surroundings.limited and not passes and not said.eviction_began(self._job.status):
+        if (
+            self._surroundings.limited
+            and not passes
+            and not job_status.eviction_began(self._job.status)
+        ):
             return self._end(again=AGAIN_SECONDS)
         mode = self._job.spec.mode or self._surroundings.default_mode
         if mode == EVICT_DIRECTLY:
@@ -184,34 +188,36 @@ class _Pass:
             return self._missing_reservation(ref)
         if keys.RESERVATION_ORDER not in held.metadata.labels:
             return self._end(ORDER)
-        self._draft.report(said.RESERVATION_CREATED, said.TRUE)
+        self._draft.report(job_status.RESERVATION_CREATED, job_status.TRUE)
         return self._place(held) or self._settle(held)
 
     def _place(self, held: Reservation) -> JobStep | None:
         """Until the reservation has a node, another than the pod's."""
         why = scheduled_condition(held, kinds.UNSCHEDULABLE)
         message = why.message if why is not None else ""
-        if why is not None and not self._draft.is_true(said.RESERVATION_SCHEDULED):
-            kind = said.RESERVATION_SCHEDULED
-            if self._draft.report(kind, said.FALSE, "Unschedulable", message):
+        if why is not None and not self._draft.is_true(job_status.RESERVATION_SCHEDULED):
+            kind = job_status.RESERVATION_SCHEDULED
+            if self._draft.report(kind, job_status.FALSE, "Unschedulable", message):
                 self._say(WARNING, "Unschedulable", message)
         if held.status.phase in ("", kinds.PENDING):
             return self._end()
         if held.status.phase == kinds.FAILED and _expired(held):
             return self._fail("ReservationExpired", "Reservation expired")
         placed = scheduled_condition(held, kinds.SCHEDULED)
-        if not held.status.node_name or placed is None or placed.status != said.TRUE:
+        if not held.status.node_name or placed is None or placed.status != job_status.TRUE:
             return self._fail("Unschedulable", message)
-        if self._draft.status.node_name or self._draft.is_true(said.RESERVATION_SCHEDULED):
+        if self._draft.status.node_name or self._draft.is_true(job_status.RESERVATION_SCHEDULED):
             return None
         name, node, pod = held.metadata.name, held.status.node_name, self._surroundings.pod
         if pod is not None and pod.spec.node_name == node:
             text = f'Scheduler assignes the Reservation "{name}" on the same node as the Pod'
             return self._fail("ForbiddenMigratePod", text)
         self._draft.status.node_name = node
-        self._draft.report(said.RESERVATION_SCHEDULED, said.TRUE)
+        self._draft.report(job_status.RESERVATION_SCHEDULED, job_status.TRUE)
         self._say(
-            NORMAL, said.RESERVATION_SCHEDULED, f'Assigned Reservation "{name}" to node "{node}"'
+            NORMAL,
+            job_status.RESERVATION_SCHEDULED,
+            f'Assigned Reservation "{name}" to node "{node}"',
         )
         return None
 
@@ -232,29 +238,29 @@ class _Pass:
             if taken and not (owners and owners[0].uid == pod.metadata.uid):
                 return self._taken()
             found = (c.message for c in pod.status.conditions if c.type == "PodScheduled")
-            kind = said.POD_SCHEDULED
-            self._draft.report(kind, said.FALSE, "Unschedulable", next(found, ""))
+            kind = job_status.POD_SCHEDULED
+            self._draft.report(kind, job_status.FALSE, "Unschedulable", next(found, ""))
             return self._end()
-        self._draft.note(said.POD_SCHEDULED, said.TRUE)
+        self._draft.note(job_status.POD_SCHEDULED, job_status.TRUE)
         return self._succeed(f'Assign Pod {self._title} to node "{pod.spec.node_name}"')
 
     def _evict(self) -> JobStep | None:
         """Until the pod is gone."""
         draft, pod, ref = self._draft, self._surroundings.pod, self._job.spec.pod_ref
-        if draft.is_true(said.EVICTION):
+        if draft.is_true(job_status.EVICTION):
             return None
-        known = draft.condition(said.EVICTION)
+        known = draft.condition(job_status.EVICTION)
         other = pod is not None and ref is not None and ref.uid not in ("", pod.metadata.uid)
         if pod is None or other:
             if known is None:
                 return self._missing_pod()
-            draft.report(said.EVICTION, said.TRUE, said.EVICT_COMPLETE)
-            self._say(NORMAL, said.EVICT_COMPLETE, f"Pod {self._title} has been evicted")
+            draft.report(job_status.EVICTION, job_status.TRUE, job_status.EVICT_COMPLETE)
+            self._say(NORMAL, job_status.EVICT_COMPLETE, f"Pod {self._title} has been evicted")
             return None
         going = pod.metadata.deletion_timestamp is not None
         if known is not None and (going or keys.SOFT_EVICTION in pod.metadata.annotations):
             return self._end()
-        if known is not None and known.reason == said.EVICTING:
+        if known is not None and known.reason == job_status.EVICTING:
             # It was asked to go, or this process ended before it asked: it is asked anew.
             return self._end(EVICT, again=AGAIN_SECONDS)
         group = self._surroundings.group
@@ -268,7 +274,12 @@ class _Pass:
         if held is not None and held.status.phase == kinds.SUCCEEDED:
             return self._taken()
         if known is None:
-            draft.report(said.EVICTION, said.FALSE, said.EVICTING, eviction_message(self._job, pod))
+            draft.report(
+                job_status.EVICTION,
+                job_status.FALSE,
+                job_status.EVICTING,
+                eviction_message(self._job, pod),
+            )
         return self._end(EVICT, again=AGAIN_SECONDS)
 
     def _bind(self, held: Reservation) -> JobStep:
@@ -276,26 +287,35 @@ class _Pass:
         draft, owners = self._draft, held.status.current_owners
         if not owners:
             reason = "WaitForPodBindReservation"
-            if draft.report(said.POD_BOUND_RESERVATION, said.FALSE, reason):
+            if draft.report(job_status.POD_BOUND_RESERVATION, job_status.FALSE, reason):
                 self._say(NORMAL, reason, "Waiting for Pod bind Reservation")
             if held.status.phase == kinds.FAILED:
                 return self._fail("ReservationExpired", "Reservation failed before a pod took it")
             return self._end()
         name = _named(owners[0].namespace, owners[0].name)
-        if draft.note(said.RESERVATION_BOUND, said.TRUE) or draft.status.pod_ref is None:
+        if (
+            draft.note(job_status.RESERVATION_BOUND, job_status.TRUE)
+            or draft.status.pod_ref is None
+        ):
             draft.status.pod_ref = owners[0]
-            self._say(NORMAL, said.POD_BOUND_RESERVATION, f'Reservation bound by pod "{name}"')
+            self._say(
+                NORMAL, job_status.POD_BOUND_RESERVATION, f'Reservation bound by pod "{name}"'
+            )
         bound = self._surroundings.bound_pod
-        if bound is not None and not is_ready(bound) and not draft.is_true(said.BOUND_POD_READY):
+        if (
+            bound is not None
+            and not is_ready(bound)
+            and not draft.is_true(job_status.BOUND_POD_READY)
+        ):
             reason = "WaitForBoundPodReady"
-            if draft.report(said.BOUND_POD_READY, said.FALSE, reason):
+            if draft.report(job_status.BOUND_POD_READY, job_status.FALSE, reason):
                 self._say(NORMAL, reason, f"Waiting for Bound Pod {pod_key(bound)} Ready")
             return self._end()
-        draft.report(said.BOUND_POD_READY, said.TRUE)
-        self._say(NORMAL, said.BOUND_POD_READY, f'Bind pod "{name}" is ready')
+        draft.report(job_status.BOUND_POD_READY, job_status.TRUE)
+        self._say(NORMAL, job_status.BOUND_POD_READY, f'Bind pod "{name}" is ready')
         draft.status.pod_ref = owners[0]
         text = f'Bind Pod "{name}" in Reservation "{held.metadata.name}"'
-        draft.note(said.POD_BOUND_RESERVATION, said.TRUE, message=text)
+        draft.note(job_status.POD_BOUND_RESERVATION, job_status.TRUE, message=text)
         return self._succeed(text)
 
     def _missing_pod(self) -> JobStep:
@@ -316,7 +336,7 @@ class _Pass:
 
     def _succeed(self, message: str) -> JobStep:
         self._draft.succeed(message)
-        self._say(NORMAL, said.COMPLETE, message)
+        self._say(NORMAL, job_status.COMPLETE, message)
         return self._end()
 
     def _say(self, kind: str, reason: str, message: str) -> None:
