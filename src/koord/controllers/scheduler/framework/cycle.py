@@ -145,6 +145,11 @@ class Cycle:
         """Whether some row's request may be less for this pod than for others."""
         return self._overlay is not None
 
+    @property
+    def has_reservations(self) -> bool:
+        """Whether reservations are offered at all."""
+        return self.reservations is not _no_reservations
+
     def copy(self) -> Cycle:
         """The same attempt; what is set in the copy does not reach this one."""
         copy = Cycle(self.pod, self.table)
@@ -221,6 +226,8 @@ class Cycle:
         """Bool by row asked about: whether a reservation is offered there."""
         if self.reserved_at is not None:
             return self.reserved_at(rows)
+        if not self.has_reservations:
+            return np.zeros(len(rows), np.bool_)
         found = (bool(self.reservations(row)) for row in rows.tolist())
         return np.fromiter(found, np.bool_, len(rows))
 
