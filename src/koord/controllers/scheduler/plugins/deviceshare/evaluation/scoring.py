@@ -21,6 +21,8 @@ from koord.controllers.scheduler.plugins.deviceshare.allocation.reservation_pool
 from koord.kernels.devices_assign import Demand, offered_score, score_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from koord.controllers.scheduler.plugins.deviceshare.allocation.pools import DevicePool
@@ -59,13 +61,12 @@ class DeviceScorer:
         if by_count and known.any():
             # Rows without a Device may lie beyond the end of the device tables.
             scores[known] = self._summed(cycle_state, rows[known])
-        nodes = self._cache.nodes
-        for place, row in enumerate(rows.tolist()):
-            if not known[place]:
-                continue
-            holders = bool(nodes[row].holders)
-            if not by_count or (holders and self._evaluator.reservations(cycle_state, row)):
-                scores[place] = self._of_row(cycle_state, row)
+        places: Iterable[int] = np.flatnonzero(known).tolist()
+        if by_count:
+            places = self._evaluator.reserved_places(cycle_state, rows)
+        for place in places:
+            if known[place]:
+                scores[place] = self._of_row(cycle_state, int(rows[place]))
         return scores
 
     def score_with(
