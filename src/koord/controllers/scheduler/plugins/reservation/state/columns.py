@@ -85,15 +85,21 @@ class ReservationColumns:
             self._free.append(slot)
             self._clear(slot)
             self._hold(uid, ())
-            del self._names[uid]
+            self._names.pop(uid, None)
 
-    def slots(self, records: Sequence[ReservationInfo]) -> NDArray[np.intp]:
-        """Where reservations stand, brought up to date."""
-        if self._dirty:
-            for record in self._dirty.values():
-                self._write(record)
-            self._dirty.clear()
-        return np.array([self._slots[record.uid] for record in records], np.intp)
+    def slot(self, record: ReservationInfo) -> int:
+        """Where a reservation stands from now on; what is there is true after :meth:`flush`."""
+        found = self._slots.get(record.uid)
+        if found is None:
+            found = self._slots[record.uid] = self._free.pop() if self._free else self._grow()
+            self._dirty[record.uid] = record
+        return found
+
+    def flush(self) -> None:
+        """Writes what changed."""
+        for record in self._dirty.values():
+            self._write(record)
+        self._dirty.clear()
 
     def given_back(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
         """``[resource of the table, place]``: what pods that match may see as free on the node."""
@@ -172,9 +178,7 @@ class ReservationColumns:
         return found
 
     def _write(self, record: ReservationInfo) -> None:
-        slot = self._slots.get(record.uid)
-        if slot is None:
-            slot = self._slots[record.uid] = self._free.pop() if self._free else self._grow()
+        slot = self.slot(record)
         remaining, limits = record.remaining(), record.limits()
         self._hold(record.uid, (*record.held, *(n for n in limits if n not in record.held)))
         self._clear(slot)
