@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -53,6 +53,23 @@ def stacked(rows: NDArray[np.intp], overlay: Overlay) -> Overlays | None:
     return Overlays(np.array([place for place, _ in found], np.intp), columns)
 
 
+class Columns(Protocol):
+    """Columns of nodes as somebody sees them, ``[resource, row]``.
+
+    Attributes:
+        viewer: who does; the same object for all that see the same.
+    """
+
+    @property
+    def allocatable(self) -> NDArray[np.int64]: ...
+    @property
+    def requested(self) -> NDArray[np.int64]: ...
+    @property
+    def nonzero(self) -> NDArray[np.int64]: ...
+    @property
+    def viewer(self) -> object: ...
+
+
 class PendingPatch:
     """What PreBind plugins want written on the pod (or Reservation): one patch for all."""
 
@@ -85,6 +102,8 @@ class Cycle:
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         reserved_at: bool by row asked about: whether anything is offered there. None for "ask
             ``reservations``".
+        seen_columns: gives the table's columns as the pod sees them where it has an overlay, true
+            for all rows until anything changes; None where nobody keeps these.
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
         own_rows: rows whose answers depend on more of this pod than its shape, such as a
@@ -113,6 +132,7 @@ class Cycle:
         "preferred",
         "reservations",
         "reserved_at",
+        "seen_columns",
         "shape",
         "state",
         "table",
@@ -137,6 +157,7 @@ class Cycle:
         self.overlay_generation: Hashable = 0
         self._overlay: Overlay | None = None
         self._overlays: Callable[[NDArray[np.intp]], Overlays | None] | None = None
+        self.seen_columns: Callable[[], Columns] | None = None
         self.reserved_at: Callable[[NDArray[np.intp]], NDArray[np.bool_]] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 
@@ -161,6 +182,7 @@ class Cycle:
         copy.preempting, copy.decider = self.preempting, self.decider
         copy._overlay, copy.reservations = self._overlay, self.reservations
         copy._overlays, copy.reserved_at = self._overlays, self.reserved_at
+        copy.seen_columns = self.seen_columns
         copy.overlay_generation = self.overlay_generation
         return copy
 
@@ -196,6 +218,7 @@ class Cycle:
         overlay: Overlay,
         generation: Hashable = 0,
         many: Callable[[NDArray[np.intp]], Overlays | None] | None = None,
+        seen: Callable[[], Columns] | None = None,
     ) -> None:
         """Sets what :meth:`overlay` answers; the Reservation plugin does, in PreFilter.
 
@@ -205,8 +228,9 @@ class Cycle:
             generation: what it depends on beside shape and row: another for a pod that is offered
                 other reservations than its equals are.
             many: says the same of many rows at once; None for "one after the other".
+            seen: gives the table's columns less that of all rows; None where nobody keeps these.
         """
-        self._overlay, self._overlays = overlay, many
+        self._overlay, self._overlays, self.seen_columns = overlay, many, seen
         self.overlay_generation = (generation,)
 
     def overlay(self, row: int) -> NDArray[np.int64] | None:

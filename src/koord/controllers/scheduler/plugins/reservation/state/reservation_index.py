@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from koord.controllers.scheduler.plugins.reservation.matched_reservation import PLUGIN
 from koord.controllers.scheduler.plugins.reservation.objects import owners
+from koord.controllers.scheduler.plugins.reservation.state.columns_beside import (
+    ColumnsBesideReservations,
+)
 from koord.controllers.scheduler.plugins.reservation.state.matched_rows import (
     MatchedRows,
     OwnerQuestion,
@@ -45,6 +48,7 @@ class ReservationIndex:
         feed: tells the scheduler of reserve pods; None until it does.
         by_namespace: owners that name no namespace are not of all of them.
         owners: reservations by what their owners say.
+        beside: the table's columns as pods see them.
         unjudged: by reservation that the API has not told of, uids of pods that say they sit in it.
     """
 
@@ -59,6 +63,7 @@ class ReservationIndex:
         self._by_name: dict[str, dict[str, ReservationInfo]] = {}
         self._filed: dict[str, tuple[str, list[tuple[Key, bool]]]] = {}
         self.owners = OwnerClasses()
+        self.beside = ColumnsBesideReservations(table, self.ledger.columns)
         # Pods of which nobody is there yet come again.
         self._recent: deque[MatchedRows] = deque(maxlen=_RECENT)
 
