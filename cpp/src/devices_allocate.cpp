@@ -3,6 +3,7 @@
 // worth.
 #include <algorithm>
 
+#include "divide.hpp"
 #include "koord/devices.hpp"
 
 namespace koord::devices {

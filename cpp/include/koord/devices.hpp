@@ -75,17 +75,6 @@ struct Scoring {
   std::vector<std::int64_t> weights = {};  ///< one a resource, 0 leaves it out
 };
 
-/// dividend / divisor, truncated, for a divisor above 0. Numbers that doubles hold exactly are
-/// divided as doubles, which is some times faster and gives the same: what is short of a whole number
-/// is so by more than a rounding.
-[[nodiscard]] inline std::int64_t divide(std::int64_t dividend, std::int64_t divisor) {
-  constexpr std::int64_t kExact = std::int64_t{1} << 53;
-  if (dividend < 0 || dividend >= kExact || divisor < 1 || divisor >= kExact) {
-    return dividend / divisor;
-  }
-  return static_cast<std::int64_t>(static_cast<double>(dividend) / static_cast<double>(divisor));
-}
-
 /// (total - used) * 100 / total, or used * 100 / total; truncated, within 0..100.
 KOORD_API std::int64_t usage_score(Strategy strategy, std::int64_t total, std::int64_t used);
 

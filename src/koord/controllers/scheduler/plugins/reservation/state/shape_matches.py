@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.pod import Pod
     from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.scheduler.plugins.reservation.state.columns import ColumnFit
     from koord.controllers.scheduler.plugins.reservation.state.reservation_index import (
         ReservationIndex,
     )
@@ -205,14 +206,16 @@ class PodMatches:
         matches: those for its shape.
         own: by row, those for this pod alone.
         partners: other plugins that may refuse the pod a reservation; None until asked.
+        column_fit: what columns said last, and of which state.
     """
 
-    __slots__ = ("matches", "own", "partners")
+    __slots__ = ("column_fit", "matches", "own", "partners")
 
     def __init__(self, matches: ShapeMatches, own: dict[int, list[ReservationInfo]]) -> None:
         self.matches = matches
         self.own = own
         self.partners: list[Any] | None = None
+        self.column_fit: tuple[tuple[SingleReservationRows, int, int], ColumnFit] | None = None
 
     @property
     def request(self) -> ReservationRequest:
