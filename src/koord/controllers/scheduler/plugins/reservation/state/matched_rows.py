@@ -161,15 +161,20 @@ class MatchedRows:
     def _place(self, uid: str, record: ReservationInfo | None) -> None:
         """Puts one reservation where it belongs, or takes it out."""
         before = self._row_of.pop(uid, None)
+        fits = record is not None and record.matchable and self._question.fits(record)
+        after = record.row if record is not None and fits else None
         if before is not None:
             left = [each for each in self.by_row[before] if each.uid != uid]
-            self._set(before, left)
-        if record is None or not record.matchable or not self._question.fits(record):
+            if before != after:
+                self._set(before, left)
+            else:
+                self.by_row[before] = left
+        if record is None or after is None:
             return
-        row = self._row_of[uid] = record.row
-        here = self.by_row.get(row, [])
+        self._row_of[uid] = after
+        here = self.by_row.get(after, [])
         insert_by_age(here, record)
-        self._set(row, here)
+        self._set(after, here)
 
     def _set(self, row: int, records: list[ReservationInfo]) -> None:
         if row >= len(self.mask):
@@ -182,12 +187,15 @@ class MatchedRows:
         else:
             self.by_row.pop(row, None)
         single = len(records) == 1 and not records[0].order
-        if records and not single:
+        slot = self.book.ledger.columns.slot(records[0]) if single else -1
+        other = bool(records) and not single
+        if slot == self._slot[row] and other == (row in self._others):
+            return
+        self._slot[row], self._flat = slot, None
+        if other:
             self._others.add(row)
         else:
             self._others.discard(row)
-        self._slot[row] = self.book.ledger.columns.slot(records[0]) if single else -1
-        self._flat = None
 
     def _follow_nodes(self) -> None:
         """Looks again at reservations on nodes whose labels may have changed."""
