@@ -34,7 +34,7 @@ from koord.controllers.scheduler.plugins.reservation.state.reservation_index imp
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
 from tests.controllers.scheduler.plugins.deviceshare.clusters import device, gpu
-from tests.controllers.scheduler.plugins.nodenumaresource.cluster import SPEC, topology
+from tests.controllers.scheduler.plugins.nodenumaresource.cluster import SPEC, cpus, topology
 from tests.controllers.scheduler.plugins.reservation.bench import available
 from tests.controllers.scheduler.pods import node, pod
 
@@ -59,11 +59,13 @@ class Cluster:
         (self.decider,) = self.scheduler.loop.parts.deciders.values()
         self.placed: list[PodInfo] = []
         self._numbers = itertools.count()
+        self._last: dict[int, int] = {}
         for index in range(NODES):
             self.describe(index)
 
     def describe(self, index: int, sick: bool = False, **more: Any) -> None:
-        """A node: every third without GPUs, every fifth without a CPU topology."""
+        """A node: every third without GPUs, every fifth without a CPU topology; some have cores
+        with unequal threads, some hardly more CPU than a reservation holds."""
         name = f"n{index:02}"
         if index % 3:
             cards = [gpu(0, health=not sick), gpu(1)]
@@ -71,28 +73,33 @@ class Cluster:
             gpus = {CORE: "200", RATIO: "200", "koordinator.sh/gpu": "200"}
             more["allocatable"] = gpus
         if index % 5:
-            shape = (1, 2, 2, 2) if index % 2 else (1, 2, 4, 1)
+            shape = cpus(1, 2, 2, 2) if index % 2 else cpus(1, 2, 4, 1)
+            if index % 7 == 1:
+                shape = [each for each in shape if each["id"] != 3]
             self.views.view(NodeResourceTopology).put(topology(name, shape, memory="16Gi"))
-        self.views.view(Node).put(node(name, cpu="8", memory="32Gi", **more))
+        cpu = "3500m" if index % 4 == 1 else "8"
+        self.views.view(Node).put(node(name, cpu=cpu, memory="32Gi", **more))
 
     def reserve(self, index: int, app: str, **more: Any) -> None:
         owners = [{"labelSelector": {"matchLabels": {"app": app}}}]
         held = available(f"r{index}", f"n{index:02}", "3", "4Gi", owners=owners, **more)
         self.views.view(Reservation).put(held)
 
-    def pod(self, kind: int) -> PodInfo:
-        """Like no other, of one of a few kinds."""
-        number = next(self._numbers)
+    def pod(self, kind: int, again: bool = False) -> PodInfo:
+        """Like no other, of one of a few kinds; or like the last one of its kind."""
+        name = next(self._numbers)
+        number = self._last.get(kind, name) if again else name
+        self._last[kind] = number
         labels, more, requests = {"app": APPS[kind % 4]} if kind % 4 < 3 else {}, {}, {}
         cpu = f"{100 + number}m"
         if kind % 3 == 1:
             labels[QOS], more["priority"], cpu = "LSR", 9500, str(1 + number % 3)
-            bind = BINDS[number % 3]
+            bind = BINDS[number // 3 % 3]
             if bind is not None:
                 more["annotations"] = {SPEC: json.dumps({"requiredCPUBindPolicy": bind})}
         elif kind % 3 == 2:
             requests = {CORE: str(10 + number % 90), RATIO: str(10 + number % 90)}
-        made: Pod = pod(f"p{number}", cpu=cpu, memory=f"{64 + number}Mi", labels=labels,
+        made: Pod = pod(f"p{name}", cpu=cpu, memory=f"{64 + number}Mi", labels=labels,
                         requests=requests, **more)  # fmt: skip
         return self.world.shapes.info(made)
 
@@ -103,7 +110,7 @@ class Cluster:
         elif what == "reserve":
             spare = {"allocateOnce": which % 2 == 0, "unschedulable": which % 7 == 0}
             order = {"scheduling.koordinator.sh/reservation-order": "5"} if which % 4 == 0 else {}
-            for each in range(index, NODES, 3):
+            for each in range(index % 5, NODES, 1 + which % 3):
                 self.reserve(each, APPS[which % 3], labels=order, **spare)
         elif what == "unreserve":
             view = self.views.view(Reservation)
@@ -119,7 +126,7 @@ class Cluster:
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("pod"), st.integers(0, 11)),
+        st.tuples(st.sampled_from(["pod", "again"]), st.integers(0, 11)),
         st.tuples(
             st.sampled_from(["gone", "reserve", "unreserve", "cordon", "sick", "constrain"]),
             st.integers(0, 99),
@@ -178,25 +185,22 @@ def test_columns_and_kernels_say_what_plugins_say_of_single_nodes(
 ) -> None:
     cluster = Cluster()
     for what, which in steps:
-        if what == "pod":
-            _compare(cluster, cluster.pod(which))
+        if what in ("pod", "again"):
+            _compare(cluster, cluster.pod(which, what == "again"))
         else:
             cluster.do(what, which)
 
 
 def test_a_history_with_all_kinds_of_pods() -> None:
     cluster, chosen = Cluster(), []
-    for kind in (*range(12), "r", *range(12), "s", *range(12)):
-        if kind == "r":
-            cluster.do("reserve", 3)
-        elif kind == "s":
-            cluster.do("reserve", 4)
-            cluster.do("sick", 7)
-        else:
-            assert isinstance(kind, int)
-            chosen.append(_compare(cluster, cluster.pod(kind)))
+    steps: list[tuple[str, int]] = [("reserve", 3), ("reserve", 4), ("sick", 7), ("reserve", 49)]
+    for what, which in (("pod", 0), *steps, ("unreserve", 1)):
+        if what != "pod":
+            cluster.do(what, which)
+        for again, kind in itertools.product((True, False), range(12)):
+            chosen.append(_compare(cluster, cluster.pod(kind, again)))
     assert min(chosen) >= 0
     reserved = [info for info in cluster.placed if PLUGIN in info.allocations]
     bound = [info for info in cluster.placed if "NodeNUMAResource" in info.allocations]
     shared = [info for info in cluster.placed if "DeviceShare" in info.allocations]
-    assert min(len(reserved), len(bound), len(shared)) >= 4
+    assert min(len(reserved), len(bound), len(shared)) >= 8

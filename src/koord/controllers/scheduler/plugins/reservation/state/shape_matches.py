@@ -301,6 +301,11 @@ class OrderedRows:
         if order is not None and self._rank is not None:
             del self._sorted[bisect_left(self._sorted, (order, self._place(row), row))]
 
+    def keep(self, rows: Iterable[int]) -> None:
+        """All rows but these have none any more."""
+        for row in self._of.keys() - set(rows):
+            self.remove(row)
+
     def first(self, feasible: NDArray[np.bool_], rank: NDArray[np.int64]) -> int:
         """The first row that is feasible; -1 for none."""
         if self._rank is not rank:
