@@ -30,7 +30,8 @@ std::uint8_t fit_of(const Columns& columns, const Reserved& reserved, std::size_
     const std::size_t at = each.resource * columns.stride + row;
     const std::int64_t free = columns.allocatable[at] - columns.requested[at];
     const bool held = each.place >= 0;
-    const std::size_t there = held ? static_cast<std::size_t>(each.place) * reserved.stride + slot : 0;
+    const std::size_t there =
+        held ? static_cast<std::size_t>(each.place) * reserved.stride + slot : 0;
     shares |= held && each.shared && reserved.held[there] > 0;
     if (!each.checked) continue;
     alone &= free >= each.amount;

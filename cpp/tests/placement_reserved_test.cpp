@@ -60,8 +60,8 @@ TEST("placement_reserved/scores are the mean share of what is held, overfull cou
   reserved_scores(cluster.reserved(), both, asked, scores);
   CHECK_EQ(scores[0], 33);
   CHECK_EQ(scores[1], 91);
-  reserved_scores(cluster.reserved(), both, std::vector<ReservedAmount>{{.place = 1, .amount = 151}},
-                  scores);
+  reserved_scores(cluster.reserved(), both,
+                  std::vector<ReservedAmount>{{.place = 1, .amount = 151}}, scores);
   CHECK_EQ(scores[1], 0);
 }
 
@@ -85,9 +85,10 @@ TEST("placement_reserved/what is out of range is named") {
 TEST("divide/doubles divide as whole numbers do") {
   koord::SplitMix64 random(3);
   for (int i = 0; i < 200000; ++i) {
-    const auto divisor = static_cast<std::int64_t>(random.below(std::uint64_t{1} << (1 + i % 54))) + 1;
-    const auto times = static_cast<std::int64_t>(random.below((std::uint64_t{1} << 54) /
-                                                              static_cast<std::uint64_t>(divisor) + 1));
+    const auto divisor =
+        static_cast<std::int64_t>(random.below(std::uint64_t{1} << (1 + i % 54))) + 1;
+    const auto times = static_cast<std::int64_t>(
+        random.below((std::uint64_t{1} << 54) / static_cast<std::uint64_t>(divisor) + 1));
     for (const std::int64_t more : {-1, 0, 1}) {
       const std::int64_t dividend = times * divisor + more;
       CHECK_EQ(koord::divide(dividend, divisor), dividend / divisor);

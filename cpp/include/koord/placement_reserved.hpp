@@ -3,7 +3,8 @@
 // full they would be. Columns belong to the caller.
 //
 //   const Reserved reserved{held, used, remaining, limit, 64, 3};
-//   reserved_fit(columns, reserved, rows, slots, {{.resource = 0, .place = 1, .amount = 500}}, fit);
+//   reserved_fit(columns, reserved, rows, slots, {{.resource = 0, .place = 1, .amount = 500}},
+//   fit);
 #pragma once
 
 #include <cstddef>

@@ -276,7 +276,8 @@ Reserved reserved_of(const std::vector<Ints>& columns) {
 
 py::array_t<std::uint8_t> fit_reserved(const Ints& allocatable, const Ints& requested,
                                        const std::vector<Ints>& reserved, const Ints& rows,
-                                       const Ints& slots, const std::vector<PythonAmount>& amounts) {
+                                       const Ints& slots,
+                                       const std::vector<PythonAmount>& amounts) {
   if (allocatable.ndim() != 2 || requested.ndim() != 2 ||
       requested.shape(0) != allocatable.shape(0) || requested.shape(1) != allocatable.shape(1)) {
     throw Exception(invalid("columns", "other shapes", "[resource, row], of equal shapes"));

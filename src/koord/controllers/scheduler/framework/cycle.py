@@ -53,7 +53,7 @@ def stacked(rows: NDArray[np.intp], overlay: Overlay) -> Overlays | None:
     return Overlays(np.array([place for place, _ in found], np.intp), columns)
 
 
-class Columns(Protocol):
+class ViewedColumns(Protocol):
     """Columns of nodes as somebody sees them, ``[resource, row]``.
 
     Attributes:
@@ -61,13 +61,20 @@ class Columns(Protocol):
     """
 
     @property
-    def allocatable(self) -> NDArray[np.int64]: ...
+    def allocatable(self) -> NDArray[np.int64]:
+        """What nodes offer."""
+
     @property
-    def requested(self) -> NDArray[np.int64]: ...
+    def requested(self) -> NDArray[np.int64]:
+        """What is taken of it."""
+
     @property
-    def nonzero(self) -> NDArray[np.int64]: ...
+    def nonzero(self) -> NDArray[np.int64]:
+        """CPU and memory taken, as scores count them."""
+
     @property
-    def viewer(self) -> object: ...
+    def viewer(self) -> object:
+        """Who sees them so."""
 
 
 class PendingPatch:
@@ -157,7 +164,7 @@ class Cycle:
         self.overlay_generation: Hashable = 0
         self._overlay: Overlay | None = None
         self._overlays: Callable[[NDArray[np.intp]], Overlays | None] | None = None
-        self.seen_columns: Callable[[], Columns] | None = None
+        self.seen_columns: Callable[[], ViewedColumns] | None = None
         self.reserved_at: Callable[[NDArray[np.intp]], NDArray[np.bool_]] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 
@@ -218,7 +225,7 @@ class Cycle:
         overlay: Overlay,
         generation: Hashable = 0,
         many: Callable[[NDArray[np.intp]], Overlays | None] | None = None,
-        seen: Callable[[], Columns] | None = None,
+        seen: Callable[[], ViewedColumns] | None = None,
     ) -> None:
         """Sets what :meth:`overlay` answers; the Reservation plugin does, in PreFilter.
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What columns and kernels say of pods that bind CPUs, share GPUs and use reservations, after random
-histories, against the plugins asked about one node after the other."""
+"""Answers for pods that bind CPUs, share GPUs and use reservations, after random histories.
+
+What columns and kernels say, against the plugins asked about one node after the other.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +29,9 @@ from koord.controllers.scheduler.decision.decider import Decider
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.plugins.reservation.evaluation.cycle_state import state_of
 from koord.controllers.scheduler.plugins.reservation.matched_reservation import PLUGIN
+from koord.controllers.scheduler.plugins.reservation.objects.reservation_affinity import (
+    ReservationRequest,
+)
 from koord.controllers.scheduler.plugins.reservation.state.reservation_index import (
     ReservationIndex,
     owns,
@@ -93,8 +98,8 @@ class Cluster:
         labels, more, requests = {"app": APPS[kind % 4]} if kind % 4 < 3 else {}, {}, {}
         cpu = f"{100 + number}m"
         if kind % 3 == 1:
-            labels[QOS], more["priority"], cpu = "LSR", 9500, str(1 + number % 3)
-            bind = BINDS[number // 3 % 3]
+            labels[QOS], more["priority"], cpu = "LSR", 9500, str(1 + number // 2 % 3)
+            bind = BINDS[number // 5 % 3]
             if bind is not None:
                 more["annotations"] = {SPEC: json.dumps({"requiredCPUBindPolicy": bind})}
         elif kind % 3 == 2:
@@ -137,14 +142,15 @@ STEPS = st.lists(
 )
 
 
-def _matching(cluster: Cluster, info: PodInfo, cycle: Cycle) -> dict[int, set[str]]:
+def _matching(cluster: Cluster, info: PodInfo) -> dict[int, set[str]]:
     """By row, the reservations that the pod may use, by asking each of them."""
-    book, request = ReservationIndex.of(cluster.world.table), state_of(cycle).attempt.request
+    book, request = ReservationIndex.of(cluster.world.table), ReservationRequest(info.pod)
     found: dict[int, set[str]] = {}
     for uid, record in book.ledger.records.items():
-        if record.matchable and owns(record, info.pod, personal=False):
-            if request.mismatch(record, info.shape.request, {}) is None:
-                found.setdefault(record.row, set()).add(uid)
+        if not record.matchable or not owns(record, info.pod, personal=False):
+            continue
+        if request.mismatch(record, info.shape.request, {}) is None:
+            found.setdefault(record.row, set()).add(uid)
     return found
 
 
@@ -161,10 +167,9 @@ def _compare(cluster: Cluster, info: PodInfo) -> int:
     cycle = Cycle(info, decider.table)
     feasible, _ = decider.survey(cycle)
     assert feasible.tolist() == list(_one_by_one(decider, info))
-    if PLUGIN in cycle.state:
-        rows = state_of(cycle).attempt.matches.by_row
-        offered = {row: {each.uid for each in records} for row, records in rows.items()}
-        assert offered == _matching(cluster, info, cycle)
+    rows = state_of(cycle).attempt.matches.by_row if PLUGIN in cycle.state else {}
+    offered = {row: {each.uid for each in records} for row, records in rows.items()}
+    assert offered == _matching(cluster, info)
     entry = decider.evaluator.entry(cycle)
     for number, (plugin, _) in enumerate(decider.plugins.score):
         raw = entry.raw(number)

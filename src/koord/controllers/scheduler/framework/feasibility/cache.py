@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
-    from koord.controllers.scheduler.framework.cycle import Columns, Cycle
+    from koord.controllers.scheduler.framework.cycle import Cycle, ViewedColumns
     from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
     from koord.controllers.scheduler.framework.feasibility.participants import (
         Participants,
@@ -237,7 +237,7 @@ class FeasibilityCache:
         assert participants is not None, "an entry whose participants nobody has found"
         if kernels is None or not self._together:
             return participants.filters, participants.scores
-        seen: Columns | None = None
+        seen: ViewedColumns | None = None
         if cycle.has_overlay:
             if cycle.seen_columns is None:
                 entry.viewer = None

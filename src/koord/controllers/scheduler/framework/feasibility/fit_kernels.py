@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.changed_rows import ChangedRows, Rows
-    from koord.controllers.scheduler.framework.cycle import Columns, Cycle
+    from koord.controllers.scheduler.framework.cycle import Cycle, ViewedColumns
     from koord.controllers.scheduler.framework.feasibility.participants import (
         NumberedPlugin,
         ShapeParticipants,
@@ -82,7 +82,7 @@ class FitKernels:
     def put(
         self,
         board: Board,
-        columns: NodeTable | Columns,
+        columns: NodeTable | ViewedColumns,
         table: NodeTable,
         changed: ChangedRows,
         everywhere: bool,

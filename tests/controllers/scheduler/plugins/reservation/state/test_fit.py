@@ -16,7 +16,12 @@ from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.plugins.reservation.evaluation.cycle_state import state_of
 from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import reserve_pod
 from koord.controllers.scheduler.plugins.reservation.state import fit
-from tests.controllers.scheduler.plugins.reservation.bench import Bench, available, reservation, slots_of
+from tests.controllers.scheduler.plugins.reservation.bench import (
+    Bench,
+    available,
+    reservation,
+    slots_of,
+)
 from tests.controllers.scheduler.pods import node, pod
 
 PREFIX = "scheduling.koordinator.sh/"

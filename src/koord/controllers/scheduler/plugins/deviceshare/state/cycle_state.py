@@ -70,4 +70,3 @@ class DeviceCycleState:
             return list(range(len(rows)))
         places: list[int] = np.flatnonzero(self.reserved_at(rows)).tolist()
         return places
-

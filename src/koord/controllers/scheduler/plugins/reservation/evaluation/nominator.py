@@ -141,9 +141,7 @@ class ReservationNominator:
         usable = found.within.copy() if skip_node else found.within & found.beside
         return (usable if attempt.request.required else usable & found.shares), found.alone
 
-    def _fits(
-        self, cycle: Cycle, attempt: PodMatches, flat: SingleReservationRows
-    ) -> ColumnFit:
+    def _fits(self, cycle: Cycle, attempt: PodMatches, flat: SingleReservationRows) -> ColumnFit:
         """What columns say; Filter and Score of one attempt mostly ask it of the same state."""
         book = attempt.matches.book
         key = flat, book.ledger.version, book.table.version

@@ -61,4 +61,3 @@ def _of_many(attempt: PodMatches, rows: NDArray[np.intp], overlay: Overlay) -> O
     if more is None:
         return given if len(at) else None
     return given.joined(Overlays(other[more.places], more.given))
-

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from koord.controllers.scheduler.plugins.reservation.state.reservation_index import (
-        ReservationIndex,
+    from koord.controllers.scheduler.plugins.reservation.state.owner_classes import OwnerClasses
+    from koord.controllers.scheduler.plugins.reservation.state.reservation_cache import (
+        ReservationCache,
     )
     from koord.controllers.scheduler.plugins.reservation.state.reservation_info import (
         ReservationInfo,
@@ -47,14 +48,14 @@ class OwnerQuestion:
     """Those of some classes of owners that take pods that ask for nothing more.
 
     Args:
-        book: all reservations.
-        classes: numbers of classes.
+        owners: the classes of all reservations.
+        classes: numbers of some.
     """
 
     reads_nodes = False
 
-    def __init__(self, book: ReservationIndex, classes: frozenset[int]) -> None:
-        self._owners, self._classes = book.owners, classes
+    def __init__(self, owners: OwnerClasses, classes: frozenset[int]) -> None:
+        self._owners, self._classes = owners, classes
 
     def candidates(self) -> Iterable[ReservationInfo]:
         """The members of the classes."""
@@ -87,17 +88,17 @@ class MatchedRows:
     """The reservations that answer a question.
 
     Args:
-        book: all reservations.
+        ledger: all reservations.
         question: which are meant.
 
     Attributes:
         by_row: those that are, by row, the oldest first.
         mask: bool by row: whether there is one.
-        version: of the book's ledger when it was brought up to date.
+        version: of the ledger when it was brought up to date.
     """
 
-    def __init__(self, book: ReservationIndex, question: ReservationQuestion) -> None:
-        self.book = book
+    def __init__(self, ledger: ReservationCache, question: ReservationQuestion) -> None:
+        self._ledger, self._table = ledger, ledger.table
         self.by_row: dict[int, list[ReservationInfo]] = {}
         self.mask = np.zeros(0, np.bool_)
         self.version = -1
@@ -114,7 +115,7 @@ class MatchedRows:
 
     def update(self) -> None:
         """Brings it up to date."""
-        ledger = self.book.ledger
+        ledger = self._ledger
         if self.version != ledger.version:
             changed = ledger.changes(self.version) if self.version >= 0 else None
             if changed is None:
@@ -128,8 +129,8 @@ class MatchedRows:
 
     def flat(self) -> SingleReservationRows:
         """The rows that columns can answer for; up to date as of the last :meth:`update`."""
-        self.book.ledger.columns.flush()
-        size = self.book.table.size
+        self._ledger.columns.flush()
+        size = self._table.size
         if self._flat is None or len(self._flat.place) != size:
             rows = np.flatnonzero(self._slot >= 0)
             place = np.full(size, -1, np.intp)
@@ -151,10 +152,10 @@ class MatchedRows:
 
     def _rebuild(self) -> None:
         self.by_row, self._row_of, self._others = {}, {}, set()
-        self.mask = np.zeros(self.book.table.size, np.bool_)
-        self._slot = np.full(self.book.table.size, -1, np.intp)
+        self.mask = np.zeros(self._table.size, np.bool_)
+        self._slot = np.full(self._table.size, -1, np.intp)
         self._flat = None
-        self._table_version = self.book.table.version
+        self._table_version = self._table.version
         for record in self._question.candidates():
             self._place(record.uid, record)
 
@@ -178,7 +179,7 @@ class MatchedRows:
 
     def _set(self, row: int, records: list[ReservationInfo]) -> None:
         if row >= len(self.mask):
-            more = self.book.table.size - len(self.mask)
+            more = self._table.size - len(self.mask)
             self.mask = np.concatenate([self.mask, np.zeros(more, np.bool_)])
             self._slot = np.concatenate([self._slot, np.full(more, -1, np.intp)])
         self.mask[row] = bool(records)
@@ -187,7 +188,7 @@ class MatchedRows:
         else:
             self.by_row.pop(row, None)
         single = len(records) == 1 and not records[0].order
-        slot = self.book.ledger.columns.slot(records[0]) if single else -1
+        slot = self._ledger.columns.slot(records[0]) if single else -1
         other = bool(records) and not single
         if slot == self._slot[row] and other == (row in self._others):
             return
@@ -199,7 +200,7 @@ class MatchedRows:
 
     def _follow_nodes(self) -> None:
         """Looks again at reservations on nodes whose labels may have changed."""
-        table, ledger = self.book.table, self.book.ledger
+        table, ledger = self._table, self._ledger
         if self._table_version == table.version:
             return
         changes = table.changes(self._table_version)

@@ -8,7 +8,6 @@ reservations there are of it.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.reservation import ReservationOwner
     from koord.controllers.scheduler.plugins.reservation.objects.owners import Key
-    from koord.controllers.scheduler.plugins.reservation.state.matched_rows import MatchedRows
     from koord.controllers.scheduler.plugins.reservation.state.reservation_info import (
         ReservationInfo,
     )
@@ -49,12 +47,10 @@ class OwnerClasses:
 
     Attributes:
         last: the number of the latest class; classes are numbered as they come.
-        rows: what pods that match the same classes share, while any of them does.
     """
 
     def __init__(self) -> None:
         self.last = 0
-        self.rows: WeakValueDictionary[frozenset[int], MatchedRows] = WeakValueDictionary()
         self._by_text: dict[bytes, _OwnerClass] = {}
         self._by_number: dict[int, _OwnerClass] = {}
         self._by_key: dict[Key, dict[int, _OwnerClass]] = {}

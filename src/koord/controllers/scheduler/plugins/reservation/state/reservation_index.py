@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakValueDictionary
 
 from koord.controllers.scheduler.plugins.reservation.matched_reservation import PLUGIN
 from koord.controllers.scheduler.plugins.reservation.objects import owners
@@ -64,7 +65,9 @@ class ReservationIndex:
         self._filed: dict[str, tuple[str, list[tuple[Key, bool]]]] = {}
         self.owners = OwnerClasses()
         self.beside = ColumnsBesideReservations(table, self.ledger.columns)
-        # Pods of which nobody is there yet come again.
+        # What pods that match the same classes share, while any of them does. Pods of which nobody
+        # is there yet come again.
+        self._rows: WeakValueDictionary[frozenset[int], MatchedRows] = WeakValueDictionary()
         self._recent: deque[MatchedRows] = deque(maxlen=_RECENT)
 
     @classmethod
@@ -127,9 +130,10 @@ class ReservationIndex:
 
     def shared_rows(self, classes: frozenset[int]) -> MatchedRows:
         """The reservations of some classes of owners, for all that match these."""
-        found = self.owners.rows.get(classes)
+        found = self._rows.get(classes)
         if found is None:
-            found = self.owners.rows[classes] = MatchedRows(self, OwnerQuestion(self, classes))
+            question = OwnerQuestion(self.owners, classes)
+            found = self._rows[classes] = MatchedRows(self.ledger, question)
             self._recent.append(found)
         return found
 

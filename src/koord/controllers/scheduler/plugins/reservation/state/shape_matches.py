@@ -140,7 +140,7 @@ class ShapeMatches:
             self._classes, self._last_class = book.owners.of(shape.pod), book.owners.last
             self.rows = book.shared_rows(self._classes)
         else:
-            self.rows = MatchedRows(book, self._question)
+            self.rows = MatchedRows(book.ledger, self._question)
 
     @property
     def by_row(self) -> dict[int, list[ReservationInfo]]:
