@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "../src/divide.hpp"
 #include "check.hpp"
-#include "divide.hpp"
 #include "koord/random.hpp"
 
 using namespace koord::placement;
@@ -82,7 +82,7 @@ TEST("placement_reserved/what is out of range is named") {
                Exception);
 }
 
-TEST("divide/doubles divide as whole numbers do") {
+TEST("placement_reserved/doubles divide as whole numbers do") {
   koord::SplitMix64 random(3);
   for (int i = 0; i < 200000; ++i) {
     const auto divisor =
