@@ -50,7 +50,11 @@ _DESCHEDULER = {
 def contents() -> dict[str, str]:
     """Path below the chart's ``files`` and text of each."""
     deploy = ROOT / "deploy"
-    sources = {f"{folder}/{path.name}": path for folder in COPIED for path in (deploy / folder).glob("*.yaml")}
+    sources = {
+        f"{folder}/{path.name}": path
+        for folder in COPIED
+        for path in (deploy / folder).glob("*.yaml")
+    }
     sources["priorityclasses.yaml"] = deploy / "priorityclasses.yaml"
     files = {name: path.read_text(encoding="utf-8") for name, path in sorted(sources.items())}
     for name, document in (

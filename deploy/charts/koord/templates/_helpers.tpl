@@ -31,12 +31,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{- /* An image. Call: list $ COMPONENT'S-VALUES. */ -}}
+{{- /* An image; koord's own in the place of Koordinator's. Call: list $ COMPONENT'S-VALUES. */ -}}
 {{- define "koord.image" -}}
 {{- $root := index . 0 -}}
 {{- $image := (index . 1).image -}}
+{{- $given := not (hasPrefix "koordinator-sh/" $image.repository) -}}
+{{- $other := hasSuffix "/koordlet" $image.repository | ternary "koord/koordlet" "koord/koord" -}}
 {{- with $root.Values.imageRepositoryHost }}{{ trimSuffix "/" . }}/{{ end -}}
-{{- $image.repository }}:{{ $image.tag | default $root.Chart.AppVersion -}}
+{{- $given | ternary $image.repository $other }}:{{ ($given | ternary $image.tag "") | default $root.Chart.AppVersion -}}
 {{- end }}
 
 {{- /* The Secret that holds a component's certificate. Call: list $ NAME. */ -}}
@@ -380,6 +382,11 @@ koordlet: {{ .securePort }}
 {{- end }}
 {{- if $value }}
   {{ first . }} has no effect: {{ last . }}
+{{- end }}
+{{- end }}
+{{- range $name := list "scheduler" "manager" "descheduler" "koordlet" }}
+{{- if hasPrefix "koordinator-sh/" (get $values $name).image.repository }}
+  {{ $name }}.image has no effect: it names Koordinator's image, koord's is taken
 {{- end }}
 {{- end }}
 {{- if and .Values.koordlet.enabled (eq .Values.koordlet.podsFrom "auto") (not .Values.koordlet.rights.nodesProxy) (semverCompare "<1.33.0-0" .Capabilities.KubeVersion.Version) }}
