@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.deploy.chart_files import CHART, contents
+from tests.deploy.values_page import PAGE, page
 
 Document = dict[str, Any]
 
@@ -39,3 +40,8 @@ def test_every_value_is_described() -> None:
         return missing
 
     assert undescribed(values, schema, "values") == []
+
+
+def test_the_page_of_values_is_in_step() -> None:
+    """``python -m tests.deploy.values_page`` writes it."""
+    assert PAGE.read_text(encoding="utf-8") == page()
