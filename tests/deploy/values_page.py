@@ -18,9 +18,9 @@ PAGE = ROOT / "docs" / "reference" / "chart.md"
 _HEAD = """\
 # Values of the chart
 
-What `helm install` of `deploy/charts/koord` takes, beside [the guide](../guide-install.md). Values that Koordinator's chart
-has, too, mean the same; one that is misspelt or out of range is refused. Written by
-`python -m tests.deploy.values_page`.
+What `helm install` of `deploy/charts/koord` takes, beside [the guide](../guide-install.md). Values
+that Koordinator's chart has, too, mean the same; one that is misspelt or out of range is refused.
+Written by `python -m tests.deploy.values_page`.
 
 | value | default | what it says |
 |---|---|---|
