@@ -28,6 +28,12 @@ void check_rows(const Columns& columns, RowSet rows) {
   }
 }
 
+void check_amounts(std::span<const std::int64_t> amounts, std::size_t resources) {
+  if (amounts.size() <= resources) return;
+  throw Exception(invalid("amounts", std::to_string(amounts.size()),
+                          "at most " + std::to_string(resources) + ", one a resource"));
+}
+
 // The rows from a place on that are looked at together.
 RowSet part_of(RowSet rows, std::size_t at) {
   return {.index = rows.index != nullptr ? rows.index + at : nullptr,
@@ -134,6 +140,13 @@ std::int64_t balanced(std::span<const Reading> resources, std::int64_t row) {
 
 }  // namespace
 
+RoomCheck RoomCheck::asking(std::span<const std::int64_t> amounts) const {
+  check_amounts(amounts, asked_.size());
+  RoomCheck other = *this;
+  for (std::size_t i = 0; i < amounts.size(); ++i) other.asked_[i].amount = amounts[i];
+  return other;
+}
+
 void RoomCheck::check(const Columns& columns, RowSet rows, std::span<std::uint8_t> passes) const {
   std::array<std::int64_t, kPart> signs;
   for (std::size_t at = 0; at < rows.count; at += kPart) {
@@ -172,6 +185,13 @@ RoomScore::RoomScore(Strategy strategy, std::vector<Counted> counted, std::vecto
     if (each.weight >= 0 && each.weight <= 1'000'000) continue;
     throw Exception(invalid("weight", std::to_string(each.weight), "0 to 1000000"));
   }
+}
+
+RoomScore RoomScore::requesting(std::span<const std::int64_t> requests) const {
+  check_amounts(requests, counted_.size());
+  RoomScore other = *this;
+  for (std::size_t i = 0; i < requests.size(); ++i) other.counted_[i].request = requests[i];
+  return other;
 }
 
 void RoomScore::score(const Columns& columns, RowSet rows, std::span<std::int64_t> scores) const {

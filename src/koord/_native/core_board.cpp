@@ -169,9 +169,17 @@ void add_room(py::module_& m) {
              return RoomCheck(std::move(amounts));
            }),
            py::arg("asked"))
+      .def("asking",
+           [](const RoomCheck& check, const std::vector<std::int64_t>& amounts) {
+             return check.asking(amounts);
+           })
       .def("check", &checked_room);
   py::class_<RoomScore>(m, "RoomScore")
       .def(py::init(&made_score), py::arg("strategy"), py::arg("counted"), py::arg("corners"))
+      .def("requesting",
+           [](const RoomScore& score, const std::vector<std::int64_t>& requests) {
+             return score.requesting(requests);
+           })
       .def("score", &scored_room);
   py::class_<Rooms>(m, "Rooms")
       .def(py::init<std::vector<std::pair<unsigned, RoomCheck>>,

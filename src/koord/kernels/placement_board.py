@@ -70,12 +70,14 @@ rows, ``flips`` how often one became feasible or ceased to be."""
 
 RoomCheck = _native.RoomCheck
 """``RoomCheck([(resource, amount), ...])``: whether a pod that asks for this fits a row. An amount
-of 0 fits everywhere. Negative free amounts fit nothing else."""
+of 0 fits everywhere. Negative free amounts fit nothing else. ``asking(amounts)`` is the same of other
+amounts, in the order of its resources, of the first of them."""
 
 RoomScore = _native.RoomScore
 """``RoomScore(strategy, [(resource, request, weight, nonzero), ...], corners)``: 0..100 by how full
 a row would be. ``nonzero``: take what is requested from the columns that count pods without a
-request as something (resources 0 and 1). ``corners``: (used percent, score) of ``RATIO``'s line."""
+request as something (resources 0 and 1). ``corners``: (used percent, score) of ``RATIO``'s line.
+``requesting(requests)`` is the same of other requests."""
 
 Rooms = _native.Rooms
 """``Rooms([(filter, RoomCheck), ...], [(score, RoomScore), ...])``: checks and scores with their

@@ -131,6 +131,7 @@ class Board:
 
 class RoomCheck:
     def __init__(self, asked: Sequence[tuple[int, int]]) -> None: ...
+    def asking(self, amounts: Sequence[int], /) -> RoomCheck: ...
     def check(
         self,
         allocatable: NDArray[np.int64],
@@ -147,6 +148,7 @@ class RoomScore:
         counted: Sequence[tuple[int, int, int, bool]],
         corners: Sequence[tuple[int, int]],
     ) -> None: ...
+    def requesting(self, requests: Sequence[int], /) -> RoomScore: ...
     def score(
         self,
         allocatable: NDArray[np.int64],

@@ -164,7 +164,7 @@ class ContainerRequests(CountedRequests):
         self.problem = requests.problem(pod)
         self.requests = requests.effective(pod)
         self.limits = requests.effective(pod, limits=True)
-        on_node = self.scored = _nonzero(pod)
+        on_node = self.scored = _scored(pod, self.requests)
         if pod.spec.resources:
             on_node = _nonzero(replace(pod, status=PodStatus()), held=True)
         super().__init__(self.requests, on_node)
@@ -213,6 +213,16 @@ class ContainerRequests(CountedRequests):
 
 def _nonzero(pod: Pod, *, held: bool = False) -> tuple[int, int]:
     return requests.nonzero(pod, MIN_CPU_MILLI, MIN_MEMORY_BYTES, held=held)
+
+
+def _scored(pod: Pod, asked: Mapping[str, int]) -> tuple[int, int]:
+    """CPU and memory as scores count them of a pod that is to be placed and asks for so much."""
+    if not requests.is_of_one_container(pod.spec):
+        return _nonzero(pod)
+    return (
+        asked.get(requests.CPU, MIN_CPU_MILLI),
+        asked.get(requests.MEMORY, MIN_MEMORY_BYTES),
+    )
 
 
 class PodShape:
@@ -365,9 +375,6 @@ class Shapes:
         self._latest: tuple[tuple[Any, ...], tuple[Any, ...], PodShape] | None = None
         self._page: tuple[list[Pod], list[PodInfo]] = [], []
         # The parts are kept beside what is made of them, so that an identity is not used again.
-        self._by_containers: TieredTable[
-            bytes, tuple[ContainerRequests, int, tuple[object, ...]]
-        ] = TieredTable(limit, *budgets)
         self._by_containers_text: TieredTable[bytes, ContainerRequests]
         self._by_containers_text = TieredTable(limit, *budgets)
         self._by_spec: TieredTable[tuple[Any, ...], tuple[_Spec, tuple[object, ...]]]
@@ -462,18 +469,12 @@ class Shapes:
         self, pod: Pod, parts: tuple[Any, ...]
     ) -> tuple[ContainerRequests, int]:
         """What the containers of a pod ask for, one for equal ones; and the size of their JSON."""
-        identity = _identities(parts)
-        known = self._by_containers.get(identity)
-        if known is None:
-            text = to_json(parts)
-            size = len(text)
-            found = self._by_containers_text.get(text)
-            if found is None:
-                found = ContainerRequests(pod)
-                self._by_containers_text.put(text, found, memory_of(size, found))
-            known = found, size, parts
-            self._by_containers.put(identity, known, memory_of(size, found))
-        return known[0], known[1]
+        text = to_json(parts)
+        found = self._by_containers_text.get(text)
+        if found is None:
+            found = ContainerRequests(pod)
+            self._by_containers_text.put(text, found, memory_of(len(text), found))
+        return found, len(text)
 
 
 class _Spec(NamedTuple):
