@@ -2,6 +2,7 @@
 // Boards, room checks and room scores: part of the placement module.
 #include <pybind11/stl.h>
 
+#include <memory>
 #include <optional>
 
 #include "bindings.hpp"
@@ -107,18 +108,29 @@ std::vector<ScoreRule> rules_of(const std::vector<std::pair<std::int64_t, int>>&
   return rules;
 }
 
-Board made_board(std::size_t rows, const std::vector<std::pair<std::int64_t, int>>& scores) {
-  return Board(rows, rules_of(scores));
+Board made_board(std::size_t rows, const std::vector<std::pair<std::int64_t, int>>& scores,
+                 const std::shared_ptr<Ranks>& ranks) {
+  return Board(rows, rules_of(scores), ranks);
 }
 
 void add_board(py::module_& m) {
+  py::class_<Ranks, std::shared_ptr<Ranks>>(m, "Ranks")
+      .def(py::init([](std::size_t rows, const Ints& ranks) { return Ranks(rows, ints(ranks)); }),
+           py::arg("rows"), py::arg("ranks"))
+      .def_property_readonly("rows", &Ranks::rows);
   py::class_<Board>(m, "Board")
-      .def(py::init(&made_board), py::arg("rows"), py::arg("scores"))
+      .def(py::init(&made_board), py::arg("rows"), py::arg("scores"),
+           py::arg("ranks") = std::shared_ptr<Ranks>())
       .def(
           "reset",
           [](Board& board, const std::vector<std::pair<std::int64_t, int>>& scores,
              bool keep_closed) { board.reset(rules_of(scores), keep_closed); },
           py::arg("scores"), py::arg("keep_closed") = false)
+      .def("set_ranks",
+           [](Board& board, const std::shared_ptr<Ranks>& ranks) {
+             if (!ranks) throw py::type_error("no ranks");
+             board.set_ranks(ranks);
+           })
       .def("set_ranks", [](Board& board, const Ints& ranks) { board.set_ranks(ints(ranks)); })
       .def("refuse",
            [](Board& board, unsigned filter, const py::object& rows, const Bools& passes) {
@@ -134,6 +146,7 @@ void add_board(py::module_& m) {
       .def("best_of",
            [](const Board& board, const Bools& mask) { return board.best_of(bytes(mask)); })
       .def_property_readonly("rows", &Board::rows)
+      .def_property_readonly("bytes", &Board::bytes)
       .def_property_readonly("feasible", &Board::feasible)
       .def_property_readonly("flips", &Board::flips)
       .def_property_readonly("refused",

@@ -41,6 +41,7 @@ __all__ = [
     "REVERSED",
     "SPREAD",
     "Board",
+    "Ranks",
     "RoomCheck",
     "RoomScore",
     "Rooms",
@@ -59,14 +60,18 @@ LEAST, MOST, RATIO, BALANCED = range(4)
 CLOSED = 63
 """The filter that refuses rows without a node; a new board refuses all."""
 
+Ranks = _native.Ranks
+"""``Ranks(rows, ranks)``: who goes first among equals, the lowest; rows beyond the array keep their
+order after it. Many boards of as many rows share one."""
+
 Board = _native.Board
-"""``Board(rows, [(weight, normalization), ...])``. ``refuse(filter, rows, passes)`` and
+"""``Board(rows, [(weight, normalization), ...], ranks)``. ``refuse(filter, rows, passes)`` and
 ``clear(filter)`` say which rows are feasible, ``rate(score, rows, raw)`` and ``skip(score)`` how
 good they are, ``set_ranks(ranks)`` who goes first among equals: the lowest. ``best()`` is the row
 of the highest total, ``best_of(mask)`` the same among some rows, normalised among these.
 ``reset(scores)`` makes it as new but for ranks and ``flips``, in the same memory.
 ``refused`` (a bit a filter) and ``raw(score)`` are read-only views by row; ``feasible`` counts
-rows, ``flips`` how often one became feasible or ceased to be."""
+rows, ``flips`` how often one became feasible or ceased to be; ``bytes`` is the memory that it has."""
 
 RoomCheck = _native.RoomCheck
 """``RoomCheck([(resource, amount), ...])``: whether a pod that asks for this fits a row. An amount

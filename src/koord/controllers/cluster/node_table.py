@@ -32,7 +32,7 @@ from koord.controllers.cluster.resource_columns import (
     STORAGE,
     ResourceColumns,
 )
-from koord.kernels.placement_board import count_pod, count_pods
+from koord.kernels.placement_board import Ranks, count_pod, count_pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,6 +94,8 @@ class NodeTable:
         self.open = np.zeros(0, np.bool_)
         self._numbers = np.zeros(0, np.intp)
         self._rank: NDArray[np.int64] | None = None
+        # The same for boards, and what it was made of.
+        self._order: tuple[NDArray[np.int64], Ranks] | None = None
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
         self.labels = NodeLabels()
@@ -138,6 +140,14 @@ class NodeTable:
             for place, name in enumerate(sorted(self._row_of)):
                 self._rank[self._row_of[name]] = place
         return self._rank
+
+    @property
+    def order(self) -> Ranks:
+        """:attr:`rank` for boards of as many rows as there is room for; one while it stays."""
+        rank, room = self.rank, len(self.open)
+        if self._order is None or self._order[0] is not rank or self._order[1].rows != room:
+            self._order = rank, Ranks(room, rank)
+        return self._order[1]
 
     def row(self, name: str) -> int | None:
         """The row of a node, None if there is no such node."""

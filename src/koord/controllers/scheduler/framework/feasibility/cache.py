@@ -199,9 +199,9 @@ class FeasibilityCache:
         if kernels is None or not kernels.equals(entry.fit_kernels):
             entry.kernels_answered = False
         entry.fit_kernels = kernels
-        if entry.rank is not self.table.rank:
-            entry.rank = self.table.rank
-            entry.board.set_ranks(entry.rank)
+        if entry.order is not self.table.order:
+            entry.order = self.table.order
+            entry.board.set_ranks(entry.order)
         entry.generation = self.table.generation
 
     def _retire(
