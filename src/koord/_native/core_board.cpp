@@ -2,6 +2,7 @@
 // Boards, room checks and room scores: part of the placement module.
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -266,6 +267,35 @@ void count_pod(const py::object& columns, const py::object& scored, std::size_t 
   nonzero.mutable_data()[rows + row] += times * memory;
 }
 
+// Entries `row << 8 | aspects` of a list, from a place on: the rows that are in it, ascending, each
+// with all its aspects; the aspects of any of them, and those of each.
+py::tuple changed_rows(const py::list& journal, std::size_t start) {
+  std::vector<std::int64_t> entries;
+  entries.reserve(journal.size() - std::min(start, journal.size()));
+  for (std::size_t i = start; i < journal.size(); ++i) {
+    entries.push_back(PyLong_AsLongLong(PyList_GET_ITEM(journal.ptr(), static_cast<py::ssize_t>(i))));
+  }
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  std::ranges::sort(entries);
+  std::vector<std::int64_t> rows;
+  std::vector<std::int64_t> aspects;
+  std::int64_t any = 0;
+  for (const std::int64_t entry : entries) {
+    const std::int64_t row = entry >> 8;
+    const std::int64_t its = entry & 255;
+    any |= its;
+    if (!rows.empty() && rows.back() == row) {
+      aspects.back() |= its;
+    } else {
+      rows.push_back(row);
+      aspects.push_back(its);
+    }
+  }
+  std::int64_t all = 255;
+  for (const std::int64_t its : aspects) all &= its;
+  return py::make_tuple(moved_array(std::move(rows)), moved_array(std::move(aspects)), any, all);
+}
+
 }  // namespace
 
 void register_board(py::module_& m) {
@@ -273,6 +303,7 @@ void register_board(py::module_& m) {
   add_room(m);
   m.def("spread_scores", &spread);
   m.def("count_pod", &count_pod);
+  m.def("changed_rows", &changed_rows);
 }
 
 }  // namespace koord::python

@@ -45,6 +45,7 @@ __all__ = [
     "RoomCheck",
     "RoomScore",
     "Rooms",
+    "changed_rows",
     "count_pod",
     "count_pods",
     "spread_scores",
@@ -71,23 +72,28 @@ good they are, ``set_ranks(ranks)`` who goes first among equals: the lowest. ``b
 of the highest total, ``best_of(mask)`` the same among some rows, normalised among these.
 ``reset(scores)`` makes it as new but for ranks and ``flips``, in the same memory.
 ``refused`` (a bit a filter) and ``raw(score)`` are read-only views by row; ``feasible`` counts
-rows, ``flips`` how often one became feasible or ceased to be; ``bytes`` is the memory that it has."""
+rows, ``flips`` how often one became feasible or ceased to be; ``bytes`` is its memory."""
 
 RoomCheck = _native.RoomCheck
 """``RoomCheck([(resource, amount), ...])``: whether a pod that asks for this fits a row. An amount
-of 0 fits everywhere. Negative free amounts fit nothing else. ``asking(amounts)`` is the same of other
-amounts, in the order of its resources, of the first of them."""
+of 0 fits everywhere. Negative free amounts fit nothing else. ``asking(amounts)`` is the same with
+other amounts of the first of its resources."""
 
 RoomScore = _native.RoomScore
 """``RoomScore(strategy, [(resource, request, weight, nonzero), ...], corners)``: 0..100 by how full
 a row would be. ``nonzero``: take what is requested from the columns that count pods without a
 request as something (resources 0 and 1). ``corners``: (used percent, score) of ``RATIO``'s line.
-``requesting(requests)`` is the same of other requests."""
+``requesting(requests)`` is the same with other requests of the first of its resources."""
 
 Rooms = _native.Rooms
 """``Rooms([(filter, RoomCheck), ...], [(score, RoomScore), ...])``: checks and scores with their
 numbers on a board. ``put(board, allocatable, requested, nonzero, rows)`` puts there what all of
 them say of rows."""
+
+changed_rows = _native.changed_rows
+"""``changed_rows(journal, start)``: of a list of ``row << 8 | aspects`` from a place on, the rows,
+ascending, with the aspects of each; then the aspects that any of them has, and those that all have
+(255 of no rows)."""
 
 count_pod = _native.count_pod
 """``count_pod(requested, nonzero, row, index, amounts, cpu, memory, times)``: adds ``times`` the

@@ -183,6 +183,9 @@ class Rooms:
         /,
     ) -> None: ...
 
+def changed_rows(
+    journal: list[int], start: int, /
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int]: ...
 def count_pod(
     requested: NDArray[np.int64],
     nonzero: NDArray[np.int64],

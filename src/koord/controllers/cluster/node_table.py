@@ -32,7 +32,7 @@ from koord.controllers.cluster.resource_columns import (
     STORAGE,
     ResourceColumns,
 )
-from koord.kernels.placement_board import Ranks, count_pod, count_pods
+from koord.kernels.placement_board import Ranks, changed_rows, count_pod, count_pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -317,17 +317,25 @@ class NodeTable:
         Returns:
             None if so much has changed that every row must be looked at anew.
         """
+        found = self.changed_rows(since, most)
+        if found is None:
+            return None
+        return dict(zip(found[0].tolist(), found[1].tolist(), strict=True))
+
+    def changed_rows(
+        self, since: int, most: int | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int] | None:
+        """The same as :meth:`changes` in arrays: the rows, ascending, and the aspects of each.
+
+        Returns:
+            Further the aspects that any of the rows has, and those that all have.
+        """
         if most is None:
             most = max(64, len(self.nodes) // 2)
         start = since - self._journal_start
         if start < 0 or len(self._journal) - start > most:
             return None
-        entries = self._journal[start:]
-        changed: dict[int, int] = {}
-        for entry in entries:
-            row = entry >> 8
-            changed[row] = changed.get(row, 0) | (entry & 255)
-        return changed
+        return changed_rows(self._journal, start)
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
         counted = pod.counted

@@ -21,7 +21,7 @@ import numpy as np
 
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.framework import column_what_if
-from koord.controllers.scheduler.framework.changed_rows import ChangedRows
+from koord.controllers.scheduler.framework.changed_rows import ChangedRows, with_rows
 from koord.controllers.scheduler.framework.feasibility.entry import (
     SKIPPED,
     FeasibilityEntry,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
+    from koord.controllers.scheduler.framework.changed_rows import Changes
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
     from koord.controllers.scheduler.framework.feasibility.participants import (
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.node_rejections import NodeRejections
 
 _NODE = int(Aspect.NODE)
-_FEW, _FEW_OF = 16, 64
+_FEW, _FEW_OF = 16, 16
 # The generation of answers that depend on shape and rows alone.
 _KEPT = 0
 
@@ -154,19 +155,17 @@ class FeasibilityCache:
             entry.own_rows = _own_rows(cycle)
         return entry
 
-    def _changes(
-        self, cycle: Cycle, entry: FeasibilityEntry, most: int | None
-    ) -> dict[int, int] | None:
+    def _changes(self, cycle: Cycle, entry: FeasibilityEntry, most: int | None) -> Changes | None:
         """The rows to ask about again, with the aspects that changed; None for all, as for more
         changes than ``most``.
 
         Among them the pod's own rows, and those that the pod before had for its own.
         """
-        changes = self.table.changes(entry.version, most) if entry.version >= 0 else None
+        changes = self.table.changed_rows(entry.version, most) if entry.version >= 0 else None
         if cycle.own_rows is not None:
             entry.own_rows |= _own_rows(cycle)
         if changes is not None and entry.own_rows:
-            changes.update(dict.fromkeys(sorted(entry.own_rows), int(Aspect.ALL)))
+            changes = with_rows(changes, entry.own_rows, int(Aspect.ALL))
         return changes
 
     def share(self, other: FeasibilityCache) -> None:

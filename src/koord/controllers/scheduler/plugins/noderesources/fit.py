@@ -126,7 +126,11 @@ class NodeResourcesFit(Plugin):
     def _diagnose(
         self, cycle: Cycle, row: int, known: dict[tuple[int, ...], Rejection]
     ) -> Rejection:
-        table, wanted, request = cycle.table, self._fit_request(cycle.shape).columns, cycle.shape.request
+        table, wanted, request = (
+            cycle.table,
+            self._fit_request(cycle.shape).columns,
+            cycle.shape.request,
+        )
         columns = columns_beside_reservations(cycle, row)
         used = table.requested[:, row] if columns is None else columns.requested[:, 0]
         reasons: list[str] = []
