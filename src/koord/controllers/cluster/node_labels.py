@@ -57,12 +57,12 @@ class LabelColumn:
 
     def has(self, number: int) -> NDArray[np.bool_]:
         """By row, whether it has a value. Not to be changed."""
-        if len(self.values) > _FEW_VALUES:
-            return self.ids == number
         found = self._masks.get(number)
         if found is None:
-            found = self._masks[number] = self.ids == number
-            found.flags.writeable = False
+            found = np.equal(self.ids, number)
+            if len(self.values) <= _FEW_VALUES:
+                found.flags.writeable = False
+                self._masks[number] = found
         return found
 
     def set(self, row: int, value: str | None) -> None:
