@@ -139,6 +139,10 @@ class _States(NamedTuple):
     infeasible: CountedRequests | None = None
 
 
+# Of no pod: lists that nobody else has.
+_NO_STATES = _States([], [])
+
+
 class ContainerRequests(CountedRequests):
     """What the containers of a pod ask for; not to be changed.
 
@@ -171,7 +175,7 @@ class ContainerRequests(CountedRequests):
         self.names = tuple(sorted([name for name, n in self.request.items() if n > 0]))
         self.memo: dict[Any, Any] = {}
         self._by_states: dict[tuple[int, int], _States] = {}
-        self._latest = _States([], [])
+        self._latest = _NO_STATES
 
     def counted(self, pod: Pod) -> CountedRequests:
         """What a pod with these containers counts as on a node: this, unless it is being resized.

@@ -241,13 +241,13 @@ class FeasibilityCache:
             return participants.filters, participants.scores
         everywhere = changed.all or not entry.kernels_answered
         if everywhere:
-            for number in kernels.checks:
+            for number in kernels.of.checks:
                 entry.filter_generations[number] = _KEPT
-            for number in kernels.ratings:
+            for number in kernels.of.ratings:
                 entry.score_generations[number] = _KEPT
             entry.kernels_answered = True
         kernels.put(entry.board, self.table, changed, everywhere)
-        return kernels.filters, kernels.scores
+        return kernels.of.filters, kernels.of.scores
 
     def _refresh(
         self,
@@ -357,11 +357,11 @@ def _key(cycle: Cycle, kernels: FitKernels | None) -> int:
     """Under which answers are kept: of shapes, their id; of requests, which many shapes have, a
     number below 0."""
     shape = cycle.shape
-    if kernels is None or kernels.reads & shape.fields:
+    if kernels is None or kernels.of.reads & shape.fields:
         return shape.id
     if cycle.has_overlay or cycle.own_rows is not None:
         return shape.id
-    for applies in kernels.readers:
+    for applies in kernels.of.readers:
         if applies(cycle):
             return shape.id
     return -shape.container_requests.number
