@@ -40,3 +40,10 @@ def test_scores_count_what_the_rule_for_pods_counts(
     made = pod("p", containers=named, **more)
     found = ContainerRequests(made)
     assert found.scored == requests.nonzero(made, MIN_CPU_MILLI, MIN_MEMORY_BYTES)
+
+
+def test_what_is_asked_for_the_whole_pod_takes_the_place_of_its_one_container() -> None:
+    amounts = {"requests": {"cpu": "3", "memory": "1Gi"}}
+    found = ContainerRequests(pod("p", cpu="1", resources=amounts))
+    assert found.request == {"cpu": 3000, "memory": 1 << 30}
+    assert found.scored == (3000, 1 << 30)

@@ -115,10 +115,12 @@ def test_which_rows_have_a_label_follows_the_table() -> None:
     with pytest.raises(ValueError, match="read-only"):
         predicate.rows(made, slice(0, 1))[0] = False
     room = len(made.open)
-    for i in range(1, room + 1):
+    for i in range(1, room):
         made.put(node(f"n{i}", labels={"size": str(i % 2)}))
+    assert predicate.rows(made, slice(0, room))[1]
+    made.put(node(f"n{room}", labels={"size": "0"}))
     assert len(made.open) > room
-    expected = [i % 2 == 1 or i == 0 for i in range(room + 1)]
+    expected = [i < room and (i % 2 == 1 or i == 0) for i in range(room + 1)]
     assert predicate.rows(made, slice(0, room + 1)).tolist() == expected
     made.remove("n0")
     assert not predicate.rows(made, slice(0, room + 1))[0]

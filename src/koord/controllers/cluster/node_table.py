@@ -144,9 +144,9 @@ class NodeTable:
     @property
     def order(self) -> Ranks:
         """:attr:`rank` for boards of as many rows as there is room for; one while it stays."""
-        rank, room = self.rank, len(self.open)
-        if self._order is None or self._order[0] is not rank or self._order[1].rows != room:
-            self._order = rank, Ranks(room, rank)
+        rank = self.rank  # another one after there is more room
+        if self._order is None or self._order[0] is not rank:
+            self._order = rank, Ranks(len(self.open), rank)
         return self._order[1]
 
     def row(self, name: str) -> int | None:

@@ -179,7 +179,7 @@ def test_entries_are_kept_by_what_their_boards_have() -> None:
             assert kept._sizes.keys() == kept._by_key.keys()
     assert 28 <= len(kept._by_key) <= 30
     # Other columns: all are made anew, and counted once.
-    stock.add(node("new", cpu="2", pods="4", requests={"example.com/card": "1"}))
+    stock.add(node("new", cpu="2", pods="4", allocatable={"example.com/card": "1"}))
     for info in infos * 2:
         stock.decider.decide(info)
     assert kept.size == sum(kept._sizes.values()) <= 30 * max(kept._sizes.values())

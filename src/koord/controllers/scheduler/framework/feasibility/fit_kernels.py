@@ -60,7 +60,7 @@ class FitKernels:
 
     Args:
         of: whose kernels these are, and who takes part besides.
-        checks, ratings: those at Filter and those at Score, in the order of their numbers in ``of``.
+        checks, ratings: those at Filter, and those at Score, in the order of ``of``.
 
     Attributes:
         of: the same.
