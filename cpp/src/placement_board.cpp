@@ -461,9 +461,9 @@ std::int64_t Board::first_row(std::span<const Head> heads, std::int64_t total,
 void Board::find_group_row(std::size_t group) {
   const std::size_t from = group * kGroup;
   const std::size_t count = blocks_of(group);
-  groups_[group].row = first_row(std::span(heads_).subspan(from, count), groups_[group].total,
-                                 ranks_->blocks().subspan(from, count),
-                                 [&](std::size_t i) { find_row(from + i); });
+  groups_[group].row =
+      first_row(std::span(heads_).subspan(from, count), groups_[group].total,
+                ranks_->blocks().subspan(from, count), [&](std::size_t i) { find_row(from + i); });
 }
 
 std::int64_t Board::best() {

@@ -183,10 +183,8 @@ void add_room(py::module_& m) {
              return RoomCheck(std::move(amounts));
            }),
            py::arg("asked"))
-      .def("asking",
-           [](const RoomCheck& check, const std::vector<std::int64_t>& amounts) {
-             return check.asking(amounts);
-           })
+      .def("asking", [](const RoomCheck& check,
+                        const std::vector<std::int64_t>& amounts) { return check.asking(amounts); })
       .def("check", &checked_room);
   py::class_<RoomScore>(m, "RoomScore")
       .def(py::init(&made_score), py::arg("strategy"), py::arg("counted"), py::arg("corners"))
@@ -273,7 +271,8 @@ py::tuple changed_rows(const py::list& journal, std::size_t start) {
   std::vector<std::int64_t> entries;
   entries.reserve(journal.size() - std::min(start, journal.size()));
   for (std::size_t i = start; i < journal.size(); ++i) {
-    entries.push_back(PyLong_AsLongLong(PyList_GET_ITEM(journal.ptr(), static_cast<py::ssize_t>(i))));
+    entries.push_back(
+        PyLong_AsLongLong(PyList_GET_ITEM(journal.ptr(), static_cast<py::ssize_t>(i))));
   }
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
   std::ranges::sort(entries);

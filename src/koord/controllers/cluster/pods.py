@@ -219,13 +219,13 @@ def _nonzero(pod: Pod, *, held: bool = False) -> tuple[int, int]:
     return requests.nonzero(pod, MIN_CPU_MILLI, MIN_MEMORY_BYTES, held=held)
 
 
-def _scored(pod: Pod, asked: Mapping[str, int]) -> tuple[int, int]:
+def _scored(pod: Pod, request: Mapping[str, int]) -> tuple[int, int]:
     """CPU and memory as scores count them of a pod that is to be placed and asks for so much."""
     if not requests.is_of_one_container(pod.spec):
         return _nonzero(pod)
     return (
-        asked.get(requests.CPU, MIN_CPU_MILLI),
-        asked.get(requests.MEMORY, MIN_MEMORY_BYTES),
+        request.get(requests.CPU, MIN_CPU_MILLI),
+        request.get(requests.MEMORY, MIN_MEMORY_BYTES),
     )
 
 
