@@ -41,6 +41,9 @@ class KOORD_API RoomCheck {
  public:
   explicit RoomCheck(std::vector<Asked> asked) : asked_(std::move(asked)) {}
 
+  /// The same of other amounts, for the first of its resources; kInvalid for more than it has.
+  [[nodiscard]] RoomCheck asking(std::span<const std::int64_t> amounts) const;
+
   /// Writes 1 where all amounts fit. kNotFound for a resource or row out of range.
   void check(const Columns& columns, RowSet rows, std::span<std::uint8_t> passes) const;
 
@@ -79,6 +82,9 @@ class KOORD_API RoomScore {
  public:
   /// Corners in order of `used`; needed for kRatio only. kInvalid without any there.
   RoomScore(Strategy strategy, std::vector<Counted> counted, std::vector<Corner> corners = {});
+
+  /// The same of other requests, for the first of its resources; kInvalid for more than it has.
+  [[nodiscard]] RoomScore requesting(std::span<const std::int64_t> requests) const;
 
   /// Writes a score a row. kNotFound for a resource or row out of range.
   void score(const Columns& columns, RowSet rows, std::span<std::int64_t> scores) const;

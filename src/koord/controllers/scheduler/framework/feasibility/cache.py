@@ -21,7 +21,7 @@ import numpy as np
 
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.framework import column_what_if
-from koord.controllers.scheduler.framework.changed_rows import ChangedRows
+from koord.controllers.scheduler.framework.changed_rows import ChangedRows, with_rows
 from koord.controllers.scheduler.framework.feasibility.entry import (
     SKIPPED,
     FeasibilityEntry,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
+    from koord.controllers.scheduler.framework.changed_rows import Changes
     from koord.controllers.scheduler.framework.cycle import Cycle, ViewedColumns
     from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
     from koord.controllers.scheduler.framework.feasibility.participants import (
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.node_rejections import NodeRejections
 
 _NODE = int(Aspect.NODE)
-_FEW, _FEW_OF = 16, 64
+_FEW, _FEW_OF = 16, 16
 # The generation of answers that depend on shape and rows alone.
 _KEPT = 0
 
@@ -154,19 +155,17 @@ class FeasibilityCache:
             entry.own_rows = _own_rows(cycle)
         return entry
 
-    def _changes(
-        self, cycle: Cycle, entry: FeasibilityEntry, most: int | None
-    ) -> dict[int, int] | None:
+    def _changes(self, cycle: Cycle, entry: FeasibilityEntry, most: int | None) -> Changes | None:
         """The rows to ask about again, with the aspects that changed; None for all, as for more
         changes than ``most``.
 
         Among them the pod's own rows, and those that the pod before had for its own.
         """
-        changes = self.table.changes(entry.version, most) if entry.version >= 0 else None
+        changes = self.table.changed_rows(entry.version, most) if entry.version >= 0 else None
         if cycle.own_rows is not None:
             entry.own_rows |= _own_rows(cycle)
         if changes is not None and entry.own_rows:
-            changes.update(dict.fromkeys(sorted(entry.own_rows), int(Aspect.ALL)))
+            changes = with_rows(changes, entry.own_rows, int(Aspect.ALL))
         return changes
 
     def share(self, other: FeasibilityCache) -> None:
@@ -199,9 +198,9 @@ class FeasibilityCache:
         if kernels is None or not kernels.equals(entry.fit_kernels):
             entry.viewer = None
         entry.fit_kernels = kernels
-        if entry.rank is not self.table.rank:
-            entry.rank = self.table.rank
-            entry.board.set_ranks(entry.rank)
+        if entry.order is not self.table.order:
+            entry.order = self.table.order
+            entry.board.set_ranks(entry.order)
         entry.generation = self.table.generation
 
     def _retire(
@@ -246,13 +245,13 @@ class FeasibilityCache:
         viewer = self.table if seen is None else seen.viewer
         everywhere = changed.all or entry.viewer is not viewer
         if everywhere:
-            for number in kernels.checks:
+            for number in kernels.of.checks:
                 entry.filter_generations[number] = _KEPT
-            for number in kernels.ratings:
+            for number in kernels.of.ratings:
                 entry.score_generations[number] = _KEPT
             entry.viewer = viewer
         kernels.put(entry.board, seen or self.table, self.table, changed, everywhere)
-        return kernels.filters, kernels.scores
+        return kernels.of.filters, kernels.of.scores
 
     def _refresh(
         self,
@@ -362,11 +361,11 @@ def _key(cycle: Cycle, kernels: FitKernels | None) -> int:
     """Under which answers are kept: of shapes, their id; of requests, which many shapes have, a
     number below 0."""
     shape = cycle.shape
-    if kernels is None or kernels.reads & shape.fields:
+    if kernels is None or kernels.of.reads & shape.fields:
         return shape.id
     if cycle.has_overlay or cycle.own_rows is not None:
         return shape.id
-    for applies in kernels.readers:
+    for applies in kernels.of.readers:
         if applies(cycle):
             return shape.id
     return -shape.container_requests.number
