@@ -172,6 +172,22 @@ class Rooms:
         /,
     ) -> None: ...
 
+class RowClasses:
+    def __init__(self, most: int) -> None: ...
+    def update(
+        self,
+        allocatable: NDArray[np.int64],
+        requested: NDArray[np.int64],
+        nonzero: NDArray[np.int64],
+        rows: Rows,
+        open: NDArray[np.bool_],
+        ranks: NDArray[np.int64],
+        /,
+    ) -> bool: ...
+    def clear(self) -> None: ...
+    def best(self, rooms: Rooms, weights: Sequence[int], /) -> int: ...
+    def __len__(self) -> int: ...
+
 def count_pod(
     requested: NDArray[np.int64],
     nonzero: NDArray[np.int64],

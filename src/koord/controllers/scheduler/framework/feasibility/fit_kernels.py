@@ -48,10 +48,11 @@ class FitKernels:
 
     Attributes:
         checks, ratings, filters, scores, reads, readers: the same.
+        rooms: all kernels as one.
     """
 
     __slots__ = (
-        "_depends", "_native", "checks", "filters", "ratings", "readers", "reads", "scores",
+        "_depends", "checks", "filters", "ratings", "readers", "reads", "rooms", "scores",
     )  # fmt: skip
 
     def __init__(
@@ -68,7 +69,7 @@ class FitKernels:
         self.readers = readers
         self.checks = checks
         self.ratings = ratings
-        self._native = Rooms(list(checks.items()), list(ratings.items()))
+        self.rooms = Rooms(list(checks.items()), list(ratings.items()))
         self._depends = depends
         self.filters = filters
         self.scores = scores
@@ -83,7 +84,7 @@ class FitKernels:
         """Puts on the board what the kernels say of rows that changed, or of all."""
         rows: Rows | None = table.rows if everywhere else changed.rows(self._depends)
         if rows is not None:
-            self._native.put(board, table.allocatable, table.requested, table.nonzero, rows)
+            self.rooms.put(board, table.allocatable, table.requested, table.nonzero, rows)
 
 
 class FitKernelTable:

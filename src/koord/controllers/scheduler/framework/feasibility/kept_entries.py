@@ -82,9 +82,24 @@ class KeptEntries:
                 entry, self._first, self._first_cycle = self._first, None, None
         if entry is None or entry.layout != table.layout:
             entry = FeasibilityEntry(table, filters, rules_of(cycle.shape))
-        of_one = _ROW_BYTES * max(1, len(table.open))
-        self._put(key, entry, min(self._limit, max(16, _BYTES // of_one)))
+        self._put(key, entry, self._most(table))
         return entry
+
+    def keeps(self, key: int, table: NodeTable) -> bool:
+        """Whether a key has an entry, or gets one for which no other goes."""
+        if key in self._by_key:
+            return True
+        return key in self._seen and len(self._by_key) < self._most(table)
+
+    def remember(self, key: int) -> None:
+        """Takes note of a pod that was decided without an entry."""
+        if len(self._seen) >= _SEEN:
+            self._seen.clear()
+        self._seen.add(key)
+
+    def _most(self, table: NodeTable) -> int:
+        of_one = _ROW_BYTES * max(1, len(table.open))
+        return min(self._limit, max(16, _BYTES // of_one))
 
     def _put(self, key: int, entry: FeasibilityEntry, limit: int) -> None:
         while len(self._by_key) >= limit:
@@ -95,9 +110,7 @@ class KeptEntries:
         self._by_key[key] = entry
 
     def _seen_first(self, key: int) -> None:
-        if len(self._seen) >= _SEEN:
-            self._seen.clear()
-        self._seen.add(key)
+        self.remember(key)
         self._first_key = key
 
     def _begin(
