@@ -21,9 +21,9 @@ from koord.kernels.placement_board import (
     SPREAD,
     Board,
     RoomCheck,
-    RowClasses,
     Rooms,
     RoomScore,
+    RowClasses,
     spread_scores,
 )
 from tests.models import placement_board as model

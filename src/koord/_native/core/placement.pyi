@@ -180,7 +180,7 @@ class RowClasses:
         requested: NDArray[np.int64],
         nonzero: NDArray[np.int64],
         rows: Rows,
-        open: NDArray[np.bool_],
+        open_rows: NDArray[np.bool_],
         ranks: NDArray[np.int64],
         /,
     ) -> bool: ...
