@@ -154,8 +154,7 @@ void RowClasses::leave(std::size_t row) {
   if (--its.rows == 0) {
     drop(number);
   } else if (its.members.size() > 2 * its.rows + kLeft) {
-    std::erase_if(its.members,
-                  [&](Member member) { return class_of_[row_of(member)] != number; });
+    std::erase_if(its.members, [&](Member member) { return class_of_[row_of(member)] != number; });
     std::sort(its.members.begin(), its.members.end());  // which is a heap
     const auto equal = std::unique(its.members.begin(), its.members.end());
     its.members.erase(equal, its.members.end());

@@ -368,8 +368,8 @@ def test_what_classes_cannot_be_made_of_is_named() -> None:
         classes.update(*columns, np.array([4]), open_rows, ranks)
     with pytest.raises(ValueError, match="rank"):
         classes.update(*columns, slice(0, 4), open_rows, ranks - 1)
+    three = np.ones((3, 4), np.int64)
     with pytest.raises(ValueError, match="resources"):
-        three = np.ones((3, 4), np.int64)
         classes.update(three, three, columns[2], slice(0, 4), open_rows, ranks)
     with pytest.raises(ValueError, match="weights"):
         classes.best(Rooms([], []), [1])

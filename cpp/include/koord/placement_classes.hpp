@@ -33,9 +33,9 @@ class KOORD_API RowClasses {
   explicit RowClasses(std::size_t most);
 
   /// Reads the columns of rows again; `open` and `ranks` are by row, rows that are not open are in
-  /// no class. False, with no row in any class any more, where that makes too many classes. kInvalid
-  /// for more than 2^31 rows, ranks beyond 0 to 2^31 and columns of another number of resources
-  /// than before clear(); kNotFound for a row out of range.
+  /// no class. False, with no row in any class any more, where that makes too many classes.
+  /// kInvalid for more than 2^31 rows, ranks beyond 0 to 2^31 and columns of another number of
+  /// resources than before clear(); kNotFound for a row out of range.
   bool update(const Columns& columns, RowSet rows, std::span<const std::uint8_t> open,
               std::span<const std::int64_t> ranks);
 

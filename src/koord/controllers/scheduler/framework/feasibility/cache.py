@@ -181,7 +181,7 @@ class FeasibilityCache:
 
     def _is_all(self, cycle: Cycle, kernels: FitKernels) -> bool:
         """Whether nobody else applies to an attempt."""
-        others = [self._filters[number] for number in kernels.filters.numbers]
+        others: list[PluginAnswers] = [self._filters[number] for number in kernels.filters.numbers]
         others += [self._scores[number] for number in kernels.scores.numbers]
         return all(each.applies is not None and not each.applies(cycle) for each in others)
 

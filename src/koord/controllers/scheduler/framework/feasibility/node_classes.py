@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from koord.controllers.cluster.node_table import Aspect
 from koord.kernels.placement_board import RowClasses
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.node_table import NodeTable
@@ -67,7 +68,7 @@ class NodeClasses:
             return False
         table = self._table
         version, rank = table.version, table.rank
-        rows: NDArray[np.intp] | slice | list[int] = slice(0, table.size)
+        rows: NDArray[np.int64] | slice = slice(0, table.size)
         changes = None
         if self._classes is None or self._layout != table.layout:
             self._classes = RowClasses(min(_MOST, max(1, table.size // _ROWS_A_CLASS)))
@@ -76,9 +77,9 @@ class NodeClasses:
         else:
             changes = table.changes(self._version)
         if changes is not None:
-            rows = [row for row, aspects in changes.items() if aspects & _READ]
+            rows = np.array([row for row, of in changes.items() if of & _READ], np.int64)
         self._version, self._layout, self._rank = version, table.layout, rank
-        if changes is not None and not rows:
+        if not isinstance(rows, slice) and not len(rows):
             return True
         columns = table.allocatable, table.requested, table.nonzero
         if self._classes.update(*columns, rows, table.open, rank):
