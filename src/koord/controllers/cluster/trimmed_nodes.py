@@ -8,7 +8,7 @@ those skipped, most of what a cluster's kubelets write leaves a node as it was. 
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from msgspec import field
 
@@ -35,13 +35,14 @@ class TrimmedNodeCondition(NodeCondition):
     last_transition_time: Time | None = skipped("lastTransitionTime", None)
 
 
+_Conditions: TypeAlias = Annotated[list[TrimmedNodeCondition], ProjectItems()]
+
+
 class TrimmedNodeStatus(NodeStatus):
     """What a node offers, its conditions and its images."""
 
     capacity: ResourceList = skipped("capacity", {})
-    conditions: Annotated[list[TrimmedNodeCondition], ProjectItems()] = field(  # type: ignore[assignment]
-        default_factory=list
-    )
+    conditions: _Conditions = field(default_factory=list)  # type: ignore[assignment]
     addresses: list[NodeAddress] = skipped("addresses", [])
     node_info: NodeSystemInfo = field(default_factory=NodeSystemInfo, name="-nodeInfo")
     daemon_endpoints: NodeDaemonEndpoints = field(
