@@ -24,6 +24,7 @@ from koord.kernels.placement_board import (
     RoomCheck,
     Rooms,
     RoomScore,
+    RowClasses,
     changed_rows,
     spread_scores,
 )
@@ -380,3 +381,65 @@ def test_crowds_are_weighed_and_rounded() -> None:
     assert spread_scores(parts, rated, slice(None)).tolist() == [9, 6, 12, -1]
     with pytest.raises(KeyError):
         spread_scores(parts, rated, np.array([4]))
+
+
+def _alone(rooms: tuple[RoomCheck, RoomScore, RoomScore], columns: Any, open_rows: Any) -> Board:
+    check, least, balanced = rooms
+    board = Board(columns[0].shape[1], [(3, NONE), (2, NONE)])
+    board.refuse(CLOSED, slice(None), open_rows)
+    board.refuse(0, slice(None), check.check(*columns, slice(None)))
+    board.rate(0, slice(None), least.score(*columns, slice(None)))
+    board.rate(1, slice(None), balanced.score(*columns, slice(None)))
+    return board
+
+
+@given(seed=st.integers(0, 2**32 - 1), most=st.integers(1, 40))
+def test_rows_in_classes_have_the_best_of_a_board(seed: int, most: int) -> None:
+    random = np.random.default_rng(seed)
+    rows, classes, seen = 70, RowClasses(most), 0
+    ranks = random.permutation(rows)
+    # Amounts of a few values, so that rows are alike.
+    columns = [random.integers(1, 3, (2, rows)) * 1000, random.integers(0, 3, (2, rows)) * 500]
+    columns.append(columns[1].copy())
+    open_rows = random.random(rows) < 0.8
+    asked = [slice(0, rows)] + [random.integers(0, rows, 1 + step % 3) for step in range(30)]
+    for some in asked:
+        open_rows[some] = random.random(len(open_rows[some])) < 0.8
+        columns[1][:, some] = random.integers(0, 3, columns[1][:, some].shape) * 500
+        columns[2][:, some] = columns[1][:, some]
+        live = np.flatnonzero(open_rows)
+        alike = len(np.unique(np.concatenate(columns)[:, live], axis=1).T) if len(live) else 0
+        went = classes.update(*columns, some if seen else slice(0, rows), open_rows, ranks)
+        assert went or len(classes) == 0
+        seen = went
+        if not went:
+            continue
+        assert len(classes) == alike <= most
+        amount = int(random.integers(0, 1500))
+        counted = [(0, amount, 1, True), (1, 10, 1, False)]
+        rooms = (
+            RoomCheck([(0, amount)]), RoomScore(LEAST, counted, []),
+            RoomScore(BALANCED, counted, []),
+        )  # fmt: skip
+        board = _alone(rooms, columns, open_rows)
+        board.set_ranks(ranks)
+        assert classes.best(Rooms([(0, rooms[0])], [(0, rooms[1]), (1, rooms[2])]), [3, 2]) == (
+            board.best()
+        )
+
+
+def test_what_classes_cannot_be_made_of_is_named() -> None:
+    columns = [np.ones((2, 4), np.int64)] * 3
+    ranks, open_rows = np.arange(4), np.ones(4, np.bool_)
+    classes = RowClasses(2)
+    with pytest.raises(KeyError, match="4"):
+        classes.update(*columns, np.array([4]), open_rows, ranks)
+    with pytest.raises(ValueError, match="rank"):
+        classes.update(*columns, slice(0, 4), open_rows, ranks - 1)
+    three = np.ones((3, 4), np.int64)
+    with pytest.raises(ValueError, match="resources"):
+        classes.update(three, three, columns[2], slice(0, 4), open_rows, ranks)
+    with pytest.raises(ValueError, match="weights"):
+        classes.best(Rooms([], []), [1])
+    with pytest.raises(ValueError, match="most"):
+        RowClasses(0)

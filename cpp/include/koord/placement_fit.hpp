@@ -106,6 +106,12 @@ class KOORD_API Rooms {
   /// Board::refuse and Board::rate.
   void put(Board& board, const Columns& columns, RowSet rows) const;
 
+  /// With their numbers, as given.
+  [[nodiscard]] std::span<const std::pair<unsigned, RoomCheck>> checks() const { return checks_; }
+  [[nodiscard]] std::span<const std::pair<std::size_t, RoomScore>> scores() const {
+    return scores_;
+  }
+
  private:
   std::vector<std::pair<unsigned, RoomCheck>> checks_;
   std::vector<std::pair<std::size_t, RoomScore>> scores_;

@@ -9,6 +9,7 @@
 #include "bindings.hpp"
 #include "columns.hpp"
 #include "koord/placement_board.hpp"
+#include "koord/placement_classes.hpp"
 #include "koord/placement_fit.hpp"
 #include "koord/placement_reserved.hpp"
 #include "koord/placement_spread.hpp"
@@ -209,6 +210,28 @@ void add_room(py::module_& m) {
            });
 }
 
+void add_classes(py::module_& m) {
+  py::class_<RowClasses>(m, "RowClasses")
+      .def(py::init<std::size_t>(), py::arg("most"))
+      .def("update",
+           [](RowClasses& classes, const py::object& allocatable, const py::object& requested,
+              const py::object& nonzero, const py::object& rows, const Bools& open,
+              const Ints& ranks) {
+             const auto all = array_of<Ints>(allocatable);
+             const auto taken = array_of<Ints>(requested);
+             const auto counted = array_of<Ints>(nonzero);
+             const Columns columns = columns_of(all, taken, counted);
+             return classes.update(columns, Rows(rows, columns.stride).set(), bytes(open),
+                                   ints(ranks));
+           })
+      .def("clear", &RowClasses::clear)
+      .def("best",
+           [](RowClasses& classes, const Rooms& rooms, const std::vector<std::int64_t>& weights) {
+             return classes.best(rooms, weights);
+           })
+      .def("__len__", &RowClasses::size);
+}
+
 using Numbers = py::array_t<std::int32_t, py::array::c_style | py::array::forcecast>;
 // The label's numbers, the domains (None: each row is its own), counts by domain, weight, bias.
 using PythonPart = std::tuple<Numbers, std::optional<Numbers>, Ints, double, std::int64_t>;
@@ -354,6 +377,7 @@ py::tuple changed_rows(const py::list& journal, std::size_t start) {
 void register_board(py::module_& m) {
   add_board(m);
   add_room(m);
+  add_classes(m);
   m.def("spread_scores", &spread);
   m.def("count_pod", &count_pod);
   m.def("reserved_fit", &fit_reserved);

@@ -133,6 +133,20 @@ class KnownPart(Part):
     def remember(self, most: int) -> None: ...
 
 @final
+class LastStates:
+    def __init__(
+        self,
+        name: int,
+        namespace: int,
+        version: int,
+        digest: Callable[[bytes], bytes],
+        renewed: Callable[[Any, str], Any],
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def clear(self) -> None: ...
+    def forget(self) -> None: ...
+
+@final
 class Assembly(Part):
     def __init__(
         self,
@@ -147,4 +161,5 @@ class Assembly(Part):
         text: bytes,
         first: int,
         before: Callable[[Any], Any],
+        last: LastStates | None = None,
     ) -> tuple[bytes, list[Any]] | None: ...

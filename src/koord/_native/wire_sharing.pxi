@@ -256,6 +256,72 @@ cdef class KnownPart(Part):
         return found
 
 
+cdef class LastStates:
+    """The last state of each object, known by a digest of all that is read of it but its version.
+
+    Args:
+        name, namespace, version: the columns of these.
+        digest: gives that of bytes.
+        renewed: gives a state again with another version.
+    """
+
+    cdef uint32_t name, namespace, version
+    cdef object digest, renewed
+    cdef dict states
+    # Of the object that is looked at.
+    cdef object key, text
+
+    def __init__(
+        self, uint32_t name, uint32_t namespace, uint32_t version, digest, renewed
+    ):
+        self.name, self.namespace, self.version = name, namespace, version
+        self.digest, self.renewed = digest, renewed
+        self.states = {}
+
+    def __len__(self):
+        """Of how many objects there is one."""
+        return len(self.states)
+
+    def clear(self):
+        """Forgets all, where states come from elsewhere."""
+        self.states = {}
+
+    def forget(self):
+        """Forgets the object that was looked at last: it is gone."""
+        self.states.pop(self.key, None)
+
+    cdef object same(self, const char* text, const CSpan* row, CSpan whole):
+        """What the last state becomes where the version is all that is new; None where not."""
+        cdef CSpan version = row[self.version]
+        self.key = None
+        if version.end < version.begin + 3 or not row[self.name].end:
+            return None
+        self.key = span_of(text, row[self.namespace]), span_of(text, row[self.name])
+        cdef bytes read = PyBytes_FromStringAndSize(text + whole.begin, version.begin - whole.begin)
+        read += PyBytes_FromStringAndSize(text + version.end, whole.end - version.end)
+        self.text = self.digest(read)
+        last = self.states.get(self.key)
+        if last is None or last[0] != self.text:
+            return None
+        cdef bytes number = PyBytes_FromStringAndSize(
+            text + version.begin + 1, version.end - version.begin - 2
+        )
+        if not number.isdigit():
+            return None
+        made = self.renewed(last[1], number.decode())
+        self.states[self.key] = self.text, made
+        return made
+
+    cdef put(self, made):
+        """Takes the state of the object that was looked at."""
+        if self.key is not None:
+            self.states[self.key] = self.text, made
+
+
+cdef bytes span_of(const char* text, CSpan span):
+    return PyBytes_FromStringAndSize(text + span.begin, span.end - span.begin)
+
+
 cdef class Assembly(Part):
     """Puts structs of one type together.
 
@@ -273,7 +339,10 @@ cdef class Assembly(Part):
     def __init__(self, uint32_t column, kind, parts_of, list parts not None):
         self.column, self.kind, self.parts_of, self.parts = column, kind, parts_of, parts
 
-    def read(self, Projection projection not None, bytes text not None, Py_ssize_t first, before):
+    def read(
+        self, Projection projection not None, bytes text not None, Py_ssize_t first, before,
+        LastStates last=None,
+    ):
         """The bytes in column 0 of the first row, and the structs of rows.
 
         Args:
@@ -281,6 +350,7 @@ cdef class Assembly(Part):
             text: JSON.
             first: the first row that is a struct's.
             before: gives the state before of a struct, None for none: what has not changed is its.
+            last: knows the state before by the text, without one being made.
 
         Returns:
             None where the text cannot be followed.
@@ -295,9 +365,16 @@ cdef class Assembly(Part):
         for at in range(first * width, rows.size(), width):
             if not rows[at + self.column].end:
                 return None
+            if last is not None:
+                same = last.same(out.data(), &rows[at], rows[at + self.column])
+                if same is not None:
+                    found.append(same)
+                    continue
             made = self.make(out.data(), &rows[at])
             then = before(made)
             found.append(made if then is None else self.renew(made, then))
+            if last is not None:
+                last.put(found[-1])
         return <bytes>out.substr(rows[0].begin, rows[0].end - rows[0].begin), found
 
     cdef object make(self, const char* text, const CSpan* row):

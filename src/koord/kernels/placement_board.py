@@ -49,6 +49,7 @@ __all__ = [
     "RoomCheck",
     "RoomScore",
     "Rooms",
+    "RowClasses",
     "changed_rows",
     "count_pod",
     "count_pods",
@@ -95,6 +96,12 @@ Rooms = _native.Rooms
 """``Rooms([(filter, RoomCheck), ...], [(score, RoomScore), ...])``: checks and scores with their
 numbers on a board. ``put(board, allocatable, requested, nonzero, rows)`` puts there what all of
 them say of rows."""
+
+RowClasses = _native.RowClasses
+"""``RowClasses(most)``: rows of which all columns are equal are one class, at most so many.
+``update(allocatable, requested, nonzero, rows, open, ranks)`` reads rows again and says whether
+that went; where not, it is empty. ``best(rooms, weights)`` is the row that a board would choose by
+these, by one look a class; -1 for none. ``len()`` counts classes."""
 
 changed_rows = _native.changed_rows
 """``changed_rows(journal, start)``: of a list of ``row << 8 | aspects`` from a place on, the rows,

@@ -29,6 +29,7 @@ from koord.controllers.scheduler.framework.feasibility.entry import (
 )
 from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernelTable
 from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
+from koord.controllers.scheduler.framework.feasibility.node_classes import NodeClasses
 from koord.controllers.scheduler.framework.feasibility.participants import ParticipantTable
 from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
     FilterAnswers,
@@ -84,6 +85,7 @@ class FeasibilityCache:
         together: whether kernels that look at columns alone answer without their plugins; not for
             who wants to see each plugin asked.
         plugins: the profile's at all points, where more is asked than Filter and Score.
+        large: from how many rows on nodes are kept in classes besides.
 
     Attributes:
         participants: who has anything to do for pods of a shape, of ``plugins``.
@@ -97,6 +99,7 @@ class FeasibilityCache:
         limit: int = 512,
         together: bool = True,
         plugins: ProfilePlugins | None = None,
+        large: int = 1 << 14,
     ) -> None:
         self.table = table
         self.filters = list(filters)
@@ -115,6 +118,7 @@ class FeasibilityCache:
         )
         self._kernels = FitKernelTable(self._filters, self._scores)
         self._entries = KeptEntries(limit)
+        self._classes = NodeClasses(table, large)
         self._together = together
         # By score plugin, how it is normalised; None where that depends on the shape.
         self._rules: list[tuple[int, int | None]] = [
@@ -155,6 +159,37 @@ class FeasibilityCache:
             entry.own_rows = _own_rows(cycle)
         return entry
 
+    def best_by_class(self, cycle: Cycle) -> int:
+        """The best row for a pod of a kind of which no answers are kept, found by classes of nodes.
+
+        Returns:
+            -1 where that does not go, or no node fits: then :meth:`entry` says more.
+        """
+        participants = self._answering.of(cycle.shape)
+        kernels = self._kernels.of(cycle.shape, participants)
+        if kernels is None or not self._together or cycle.has_overlay:
+            return -1
+        if not self._is_all(cycle, kernels):
+            return -1
+        key = _key(cycle, kernels)
+        if key >= 0 or self._entries.keeps(key):
+            return -1
+        rules = [self._rules[number] for number in kernels.of.ratings]
+        if any(kind != placement_board.NONE for _, kind in rules):
+            return -1
+        row = self._classes.best(kernels, [weight for weight, _ in rules])
+        if row >= 0:
+            self._entries.remember(key)
+        return row
+
+    def _is_all(self, cycle: Cycle, kernels: FitKernels) -> bool:
+        """Whether nobody else applies to an attempt."""
+        others: list[PluginAnswers] = [
+            self._filters[number] for number in kernels.of.filters.numbers
+        ]
+        others += [self._scores[number] for number in kernels.of.scores.numbers]
+        return all(each.applies is not None and not each.applies(cycle) for each in others)
+
     def _changes(self, cycle: Cycle, entry: FeasibilityEntry, most: int | None) -> Changes | None:
         """The rows to ask about again, with the aspects that changed; None for all, as for more
         changes than ``most``.
@@ -172,6 +207,7 @@ class FeasibilityCache:
         """Keeps answers together with another one, of the same plugins in the same order."""
         self._entries = other._entries
         self._answering, self._kernels = other._answering, other._kernels
+        self._classes = other._classes
 
     def cached_entry(self, cycle: Cycle) -> FeasibilityEntry | None:
         """The entry of an attempt's shape as it was left; None if there is none."""

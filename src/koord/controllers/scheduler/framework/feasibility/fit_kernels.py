@@ -64,16 +64,17 @@ class FitKernels:
 
     Attributes:
         of: the same.
+        rooms: all kernels as one.
     """
 
-    __slots__ = ("_kernels", "_native", "of")
+    __slots__ = ("_kernels", "of", "rooms")
 
     def __init__(
         self, of: KernelPlugins, checks: Sequence[RoomCheck], ratings: Sequence[RoomScore]
     ) -> None:
         self.of = of
         self._kernels = *checks, *ratings
-        self._native = Rooms(
+        self.rooms = Rooms(
             list(zip(of.checks, checks, strict=True)), list(zip(of.ratings, ratings, strict=True))
         )
 
@@ -106,7 +107,7 @@ class FitKernels:
         rows: Rows | None = table.rows if everywhere else changed.rows(self.of.depends)
         if rows is not None:
             seen = columns.allocatable, columns.requested, columns.nonzero
-            self._native.put(board, *seen, rows)
+            self.rooms.put(board, *seen, rows)
 
 
 class FitKernelTable:

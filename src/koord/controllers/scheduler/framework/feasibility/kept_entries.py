@@ -97,6 +97,16 @@ class KeptEntries:
         self._put(key, entry)
         return entry
 
+    def keeps(self, key: int) -> bool:
+        """Whether a key has an entry, or gets one for which no other goes."""
+        return key in self._by_key or (key in self._seen and not self._is_full())
+
+    def remember(self, key: int) -> None:
+        """Takes note of a pod that was decided without an entry."""
+        if len(self._seen) >= _SEEN:
+            self._seen.clear()
+        self._seen.add(key)
+
     def _put(self, key: int, entry: FeasibilityEntry) -> None:
         latest = next(reversed(self._sizes), None)
         if latest is not None:
@@ -119,9 +129,7 @@ class KeptEntries:
         return kept >= _LEAST and self.size + self.size // kept > self._most
 
     def _seen_first(self, key: int) -> None:
-        if len(self._seen) >= _SEEN:
-            self._seen.clear()
-        self._seen.add(key)
+        self.remember(key)
         self._first_key = key
 
     def _begin(
