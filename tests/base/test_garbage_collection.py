@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 
@@ -65,3 +67,13 @@ def test_much_is_set_aside_without_a_look() -> None:
         held: list[list[int]] = [[] for _ in range(30_000)]
         garbage_collection.freeze_new_objects()
         assert gc.get_freeze_count() - before >= len(held)
+
+
+def test_a_look_at_the_young_is_short() -> None:
+    """All that came since the last such look is gone through at once, and nobody else runs."""
+    code = (
+        "import gc; from koord.base import garbage_collection as g; g.collect_rarely(); "
+        "youngest, middle, _ = gc.get_threshold(); print(youngest * middle)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(run.stdout) <= 50_000
