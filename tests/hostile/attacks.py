@@ -14,6 +14,7 @@ import socket
 import ssl
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -45,7 +46,7 @@ class Tenant:
     ) -> None:
         self.random = random.Random(seed)
         self.namespace = namespace
-        self._connect = connect
+        self.connect = connect
         self._port, self._tls = address
         self.api = connect()
         self.api.post(at("namespaces"), _object("Namespace", namespace))
@@ -235,6 +236,27 @@ def forged_tokens(tenant: Tenant) -> None:
     tenant.api.get(pods, labelSelector="((((((((")
 
 
+def many_connections(tenant: Tenant) -> None:
+    """Small requests over dozens of connections, all at once and without a pause."""
+
+    def ask(number: int, api: Api) -> None:
+        try:
+            for step in range(6):
+                name = f"many-{number}-{step}"
+                api.get(at("pods", tenant.namespace))
+                path = at("configmaps", tenant.namespace)
+                api.post(path, _object("ConfigMap", name))
+                api.delete(f"{path}/{name}")
+        except _REQUEST_ERRORS:
+            pass  # Refused by closing the connection: fine too.
+        finally:
+            api.close()
+
+    clients = [tenant.connect() for _ in range(30)]
+    with ThreadPoolExecutor(len(clients)) as threads:
+        list(threads.map(ask, range(len(clients)), clients))
+
+
 def idle_connections(tenant: Tenant) -> None:
     """Connections that say half of something, and watches that nobody reads."""
     for _ in range(30):
@@ -312,5 +334,6 @@ def odd_requests(tenant: Tenant) -> None:
 ATTACKS: list[Callable[[Tenant], None]] = [
     resource_names, labels_and_values, affinity_terms, tolerations_and_ports, containers,
     json_patch_copies, packed_bodies, deep_documents, shared_applies, forged_tokens,
-    idle_connections, forged_annotations, gangs, quotas, absurd_amounts, odd_requests,
+    idle_connections, many_connections, forged_annotations, gangs, quotas, absurd_amounts,
+    odd_requests,
 ]  # fmt: skip
