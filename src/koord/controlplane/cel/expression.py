@@ -10,8 +10,9 @@ Reference: docs/controlplane.md#expressions.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from koord.base.text_cache import text_cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,7 +98,7 @@ class Expression:
         return found
 
 
-@lru_cache(_CACHED)
+@text_cache(_CACHED)
 def compiled(text: str, variables: tuple[str, ...]) -> Expression:
     """An expression, compiled once for all that have the same.
 
@@ -122,7 +123,7 @@ def uses(text: str, name: str, others: tuple[str, ...]) -> bool:
     return False
 
 
-@lru_cache(64)
+@text_cache(64)
 def _environment(variables: tuple[str, ...]) -> Any:
     # Nobody waits for it who has no expression.
     from cel_expr_python import cel

@@ -8,12 +8,12 @@ journal writes it down. It is bounded; who falls behind its beginning is told 41
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from koord.base import faults
+from koord.base.text_cache import text_cache
 from koord.controlplane.api_errors import internal, stored_too_large
 from koord.controlplane.storage.collection import Change, Collection, Entry, HistoryLimits
 
@@ -315,7 +315,7 @@ def shared_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return _shared(tuple(labels.items()))
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def _shared(labels: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return {sys.intern(key): sys.intern(value) for key, value in labels}
 

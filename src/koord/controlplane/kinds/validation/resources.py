@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from koord.base.documents import Document
+from koord.base.text_cache import text_cache
 from koord.controlplane.kinds.validation import names
 from koord.controlplane.kinds.validation.causes import NOT_NEGATIVE
 from koord.controlplane.kinds.validation.quantities import ZERO, is_whole, parsed
@@ -66,13 +66,13 @@ def is_huge_page(name: str) -> bool:
     return name.startswith(HUGE_PAGES)
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def is_native(name: str) -> bool:
     """Whether a resource is Kubernetes' own: without a domain, or in kubernetes.io."""
     return "/" not in name or "kubernetes.io/" in name
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def is_extended(name: str) -> bool:
     """Whether a resource is a device or the like, counted in whole numbers."""
     if is_native(name) or name.startswith("requests."):
@@ -80,13 +80,13 @@ def is_extended(name: str) -> bool:
     return not names.label_key(f"requests.{name}")
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def may_be_overcommitted(name: str) -> bool:
     """Whether requests may differ from limits."""
     return is_native(name) and not is_huge_page(name)
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def faults_of_name(name: str) -> tuple[str, ...]:
     """What is wrong with the name of a resource, anywhere."""
     if whys := names.label_key(name):
@@ -96,7 +96,7 @@ def faults_of_name(name: str) -> tuple[str, ...]:
     return ()
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def _faults_of_container_name(name: str) -> tuple[str, ...]:
     whys = faults_of_name(name)
     if "/" not in name:
@@ -127,7 +127,7 @@ def _check_list(amounts: Document, path: str, causes: Causes) -> None:
             causes.invalid(where, amount, why)
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def _is_fine(name: str, amount: str) -> bool:
     if _faults_of_container_name(name) or parsed(amount) < ZERO:
         return False

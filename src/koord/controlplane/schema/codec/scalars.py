@@ -7,9 +7,9 @@ import base64
 import binascii
 import re
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any
 
+from koord.base.text_cache import text_cache
 from koord.kernels.quantity import Quantity
 
 INT32 = range(-(2**31), 2**31)
@@ -95,7 +95,7 @@ def canonical_time(value: Any, fraction_digits: int = 0) -> str:
     return _canonical_time(value, fraction_digits)
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def _canonical_time(value: str, fraction_digits: int) -> str:
     match = _TIME.fullmatch(value)
     if match is None:

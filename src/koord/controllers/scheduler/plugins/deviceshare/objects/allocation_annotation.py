@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api.kinds.meta import ObjectMeta
@@ -12,6 +11,7 @@ from koord.api.protocol import annotation, keys, scheduling
 from koord.api.protocol.resources import with_current_names
 from koord.api.protocol.scheduling import AllocatedDevice, AllocatedVF, AllocationExtension
 from koord.base.errors import KoordError
+from koord.base.text_cache import text_cache
 from koord.controllers.scheduler.plugins.deviceshare.names import RESOURCES, TYPES
 from koord.controllers.scheduler.plugins.deviceshare.objects.quantities import (
     amounts_from,
@@ -85,7 +85,7 @@ def read_card_allocations(pod: Pod) -> tuple[CardAllocations, list[str]]:
     return (holdings, []) if holdings is not None else _read(pod)
 
 
-@lru_cache(_TEXTS)
+@text_cache(_TEXTS)
 def _holdings_of(text: str) -> CardAllocations | None:
     """The devices that a text names; None where it has parts that cannot be read."""
     holdings, problems = _read(Pod(metadata=ObjectMeta(annotations={keys.DEVICE_ALLOCATED: text})))

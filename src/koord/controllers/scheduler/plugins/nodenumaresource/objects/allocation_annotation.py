@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.pod import Pod
@@ -18,6 +17,7 @@ from koord.api.protocol.scheduling import (
     resource_status,
 )
 from koord.base.errors import KoordError
+from koord.base.text_cache import text_cache
 from koord.controllers.scheduler.plugins.nodenumaresource.objects.amounts import (
     MILLI,
     Amounts,
@@ -97,7 +97,7 @@ def recorded_allocation(pod: Pod) -> NUMAAllocation:
     return known if known is not None else _read(pod)
 
 
-@lru_cache(_TEXTS)
+@text_cache(_TEXTS)
 def _recorded(status: str, spec: str | None) -> NUMAAllocation | None:
     """What two annotations say; None where they cannot be read."""
     written = {keys.RESOURCE_STATUS: status}
