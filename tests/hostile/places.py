@@ -33,12 +33,14 @@ class Place:
     """A running cluster.
 
     Attributes:
+        name: ``embedded`` or ``real``.
         processes: koord's own, by name.
         holds: what held the loop of ``koord up`` for long; see :mod:`tests.hostile.probed`.
     """
 
-    def __init__(self, folder: Path, kubeconfig: Path) -> None:
+    def __init__(self, folder: Path, kubeconfig: Path, name: str = "embedded") -> None:
         self.folder = folder
+        self.name = name
         self.kubeconfig = kubeconfig
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.holds = folder / "holds"
@@ -187,7 +189,7 @@ def _real(folder: Path) -> Iterator[Place]:
     """A real kube-apiserver with koord-scheduler and koord-manager beside it."""
     need("etcd", "kube-apiserver")
     with RealControlPlane(folder) as plane:
-        place = Place(folder, plane.kubeconfig)
+        place = Place(folder, plane.kubeconfig, "real")
         try:
             api = place.api("setup")
             subprocess.run(

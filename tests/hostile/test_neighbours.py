@@ -54,7 +54,7 @@ BOTH = ["embedded", pytest.param("real", marks=pytest.mark.real)]
 def attacked(place: Place, neighbour: Neighbour, seed: int, seconds: float) -> Waits:
     """What the neighbour sees meanwhile; prints which attacks there were."""
     command = [sys.executable, "-m", "tests.hostile.attacker"]
-    words = [str(place.folder), str(place.kubeconfig), str(seed), str(seconds)]
+    words = [str(place.folder), str(place.kubeconfig), str(seed), str(seconds), place.name]
     with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, cwd=_ROOT) as attacker:
         waits = neighbour.span(lambda: attacker.wait(ATTACK_PATIENCE_SECONDS + seconds))
         output, _ = attacker.communicate()

@@ -32,7 +32,7 @@ def text_cache(
         characters: what is kept has so many together, and what came last.
     """
 
-    def around(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
         came = 0
 
         def missed(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -47,7 +47,7 @@ def text_cache(
         made: Any = update_wrapper(kept, function)
         return made  # type: ignore[no-any-return]
 
-    return around
+    return decorate
 
 
 def _length(value: Any) -> int:

@@ -27,38 +27,41 @@ if TYPE_CHECKING:
 
 # How long a tenant counts as one who asks after its last request.
 _RECENT_SECONDS = 1.0
-# A turn of the loop in which nothing else was done takes less.
+# An iteration of the loop in which nothing else was done takes less.
 _IDLE_SECONDS = 0.0003
-# Turns after which a round ends however busy the loop is.
-MOST_TURNS = 4
+# Iterations of the loop after which a round ends however busy the loop is.
+MOST_ITERATIONS = 4
 
 Tenant = tuple[str, str]
 
 
 def tenant_of(identity: Identity, path: str) -> Tenant:
-    """Whose request it is: of the namespace of a service account, else of a user in a namespace.
+    """Whose request it is: of the namespace of a service account, of a user, of an administrator.
 
     Args:
-        path: of the request; the namespace of a user is the one that it names.
+        path: of the request; administrators are told apart by the namespaces that they name, since
+            whoever uses the kubeconfig of the server is one.
     """
     name = identity.name
     if name.startswith(ACCOUNT_PREFIX):
         return ACCOUNT_PREFIX, name[len(ACCOUNT_PREFIX) :].partition(":")[0]
+    if not identity.is_master:
+        return name, ""
     return name, path.partition("/namespaces/")[2].partition("/")[0]
 
 
-class RequestTurns:
+class FairQueue:
     """Who may begin a request; see the head of this file."""
 
     def __init__(self) -> None:
         self._recent: OrderedDict[Tenant, float] = OrderedDict()
         self._begun: set[Tenant] = set()  # in this round
         self._waiting: OrderedDict[Tenant, deque[asyncio.Future[None]]] = OrderedDict()
-        self._turns = 0
-        self._turned_at = 0.0
-        self._turning = False
+        self._iterations = 0
+        self._iterated_at = 0.0
+        self._counting = False
 
-    async def turn(self, tenant: Tenant) -> None:
+    async def wait(self, tenant: Tenant) -> None:
         """Waits until a tenant may begin another request."""
         loop = asyncio.get_running_loop()
         if not self._has_others(tenant, loop.time()):
@@ -66,11 +69,11 @@ class RequestTurns:
         loop_share().crowded(_RECENT_SECONDS)
         if tenant not in self._begun and tenant not in self._waiting:
             self._begun.add(tenant)
-            self._turn_on(loop)
+            self._count_on(loop)
             return
         granted: asyncio.Future[None] = loop.create_future()
         self._waiting.setdefault(tenant, deque()).append(granted)
-        self._turn_on(loop)
+        self._count_on(loop)
         await granted
 
     def _has_others(self, tenant: Tenant, now: float) -> bool:
@@ -82,22 +85,22 @@ class RequestTurns:
             del recent[first]
         return len(recent) > 1 or bool(self._waiting)
 
-    def _turn_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._turning:
-            self._turning, self._turns, self._turned_at = True, 0, loop.time()
-            loop.call_soon(self._turned, loop)
+    def _count_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._counting:
+            self._counting, self._iterations, self._iterated_at = True, 0, loop.time()
+            loop.call_soon(self._iterated, loop)
 
-    def _turned(self, loop: asyncio.AbstractEventLoop) -> None:
-        """A turn of the loop has ended, and with it the round perhaps."""
+    def _iterated(self, loop: asyncio.AbstractEventLoop) -> None:
+        """An iteration of the loop has ended, and with it the round perhaps."""
         now = loop.time()
-        self._turns += 1
-        if self._turns >= MOST_TURNS or now - self._turned_at < _IDLE_SECONDS:
-            self._turns = 0
+        self._iterations += 1
+        if self._iterations >= MOST_ITERATIONS or now - self._iterated_at < _IDLE_SECONDS:
+            self._iterations = 0
             self._next_round()
-        self._turned_at = now
-        self._turning = bool(self._begun)
-        if self._turning:
-            loop.call_soon(self._turned, loop)
+        self._iterated_at = now
+        self._counting = bool(self._begun)
+        if self._counting:
+            loop.call_soon(self._iterated, loop)
 
     def _next_round(self) -> None:
         """One of each tenant that waits begins."""

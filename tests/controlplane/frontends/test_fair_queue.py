@@ -13,7 +13,7 @@ import pytest
 
 from koord.base.loop_share import loop_share
 from koord.controlplane.authorization.identity import ADMINISTRATOR, Identity
-from koord.controlplane.frontends.request_turns import MOST_TURNS, RequestTurns, Tenant, tenant_of
+from koord.controlplane.frontends.fair_queue import MOST_ITERATIONS, FairQueue, Tenant, tenant_of
 
 ALICE, MALLORY = ("user", "alice"), ("user", "mallory")
 ACCOUNTS_OF_MALLORY = ("system:serviceaccount:", "mallory")
@@ -23,7 +23,7 @@ class Begun:
     """Requests as they begin, and the turn of the loop in which each does."""
 
     def __init__(self) -> None:
-        self.turns = RequestTurns()
+        self.queue = FairQueue()
         self.order: list[tuple[Tenant, int]] = []
         self.number = 0
         self._counting = True
@@ -35,7 +35,7 @@ class Begun:
             asyncio.get_running_loop().call_soon(self._count)
 
     async def ask(self, tenant: Tenant) -> None:
-        await self.turns.turn(tenant)
+        await self.queue.wait(tenant)
         self.order.append((tenant, self.number))
 
     def stop(self) -> None:
@@ -72,12 +72,12 @@ def test_many_of_one_tenant_begin_one_in_a_turn_and_another_tenant_goes_at_once(
             await asyncio.sleep(0)
             for _ in range(3):
                 await tasks.create_task(begun.ask(ALICE))
-                for _ in range(MOST_TURNS + 1):
+                for _ in range(MOST_ITERATIONS + 1):
                     await asyncio.sleep(0)
         theirs = [turn for tenant, turn in begun.order if tenant == MALLORY]
         assert len(theirs) == len(set(theirs)) == 50
         last = max(place for place, (tenant, _) in enumerate(begun.order) if tenant == ALICE)
-        assert last <= 3 * (MOST_TURNS + 4), begun.order[: last + 1]
+        assert last <= 3 * (MOST_ITERATIONS + 4), begun.order[: last + 1]
 
     story(test)
 
@@ -96,7 +96,7 @@ def test_a_busy_loop_ends_a_round_too() -> None:
         before = begun.number
         await asyncio.gather(*(begun.ask(MALLORY) for _ in range(20)))
         task.cancel()
-        assert begun.number - before <= 20 * (MOST_TURNS + 1)
+        assert begun.number - before <= 20 * (MOST_ITERATIONS + 1)
 
     story(test)
 
@@ -110,7 +110,7 @@ def test_who_goes_away_takes_nobody_s_turn() -> None:
             each.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
         assert [tenant for tenant, _ in begun.order] == [ALICE, MALLORY, MALLORY]
-        assert not begun.turns._waiting
+        assert not begun.queue._waiting
 
     story(test)
 
@@ -132,10 +132,10 @@ def test_tenants_of_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
         for number in range(1000):
             now += 0.1
-            begun.turns._has_others(("user", f"namespace-{number}"), now)
-        assert len(begun.turns._recent) <= 11
+            begun.queue._has_others(("user", f"namespace-{number}"), now)
+        assert len(begun.queue._recent) <= 11
         now += 2.0
-        assert not begun.turns._has_others(ALICE, now)
+        assert not begun.queue._has_others(ALICE, now)
 
     story(test)
 
@@ -145,13 +145,24 @@ def test_tenants_of_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     [
         ("system:serviceaccount:mallory:one", "/api/v1/pods", ACCOUNTS_OF_MALLORY),
         ("system:serviceaccount:mallory:two", "/api/v1/namespaces/alice/pods", ACCOUNTS_OF_MALLORY),
-        ("bob", "/api/v1/namespaces/alice/pods/x", ("bob", "alice")),
-        ("bob", "/apis/apps/v1/namespaces/alice/deployments", ("bob", "alice")),
-        ("bob", "/api/v1/nodes", ("bob", "")),
-        ("bob", "/api/v1/namespaces", ("bob", "")),
-        ("bob", "/api/v1/namespaces/alice", ("bob", "alice")),
+        ("bob", "/api/v1/namespaces/alice/pods/x", ("bob", "")),
+        ("bob", "/api/v1/namespaces/any-other/pods/x", ("bob", "")),
     ],
 )
 def test_whose_a_request_is(name: str, path: str, tenant: Tenant) -> None:
     assert tenant_of(Identity(name), path) == tenant
-    assert tenant_of(ADMINISTRATOR, "/api") == ("system:admin", "")
+
+
+@pytest.mark.parametrize(
+    ("path", "namespace"),
+    [
+        ("/api/v1/namespaces/alice/pods/x", "alice"),
+        ("/apis/apps/v1/namespaces/alice/deployments", "alice"),
+        ("/api/v1/namespaces/alice", "alice"),
+        ("/api/v1/namespaces", ""),
+        ("/api/v1/nodes", ""),
+        ("/api", ""),
+    ],
+)
+def test_administrators_are_told_apart_by_namespace(path: str, namespace: str) -> None:
+    assert tenant_of(ADMINISTRATOR, path) == ("system:admin", namespace)
