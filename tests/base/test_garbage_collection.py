@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from koord.base import garbage_collection
+from koord.base.memory import garbage_collection
 
 
 class Knot:
