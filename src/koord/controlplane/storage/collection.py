@@ -110,9 +110,10 @@ class Collection:
         if change.deleted:
             del self.entries[entry.key]
             self._removed = True
+            self._added = []  # All is sorted anew, once anybody lists.
         else:
             self.entries[entry.key] = entry
-            if change.previous is None:
+            if change.previous is None and not self._removed:
                 self._added.append(entry.key)
         self.version = entry.version
         self.log.append(change)
