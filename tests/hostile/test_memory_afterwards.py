@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What large objects took is given back when they are gone, and not only when the collector comes.
 
-Programs that hold much let the collector look seldom (``koord.base.garbage_collection``); what lies
-in a circle until then is as good as kept. Rules: docs/limits.md, docs/limits-server.md.
+Programs that hold much let the collector look seldom (``koord.base.memory.garbage_collection``);
+what lies in a circle until then is as good as kept. Rules: docs/limits.md, docs/limits-server.md.
 """
 
 from __future__ import annotations

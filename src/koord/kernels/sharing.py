@@ -9,6 +9,14 @@ of parts that a :class:`KnownPart` knows by their bytes.
 
 from __future__ import annotations
 
-from koord._native.wire import Assembly, KnownPart, Part, Place, SharedFields, Sharing
+from koord._native.wire import (
+    Assembly,
+    KnownPart,
+    Part,
+    Place,
+    SharedFields,
+    Sharing,
+    SharingBudget,
+)
 
-__all__ = ["Assembly", "KnownPart", "Part", "Place", "SharedFields", "Sharing"]
+__all__ = ["Assembly", "KnownPart", "Part", "Place", "SharedFields", "Sharing", "SharingBudget"]

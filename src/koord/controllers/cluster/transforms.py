@@ -12,6 +12,7 @@ Most objects need none of it and come through as they came. Parts of an object m
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
@@ -38,7 +39,6 @@ from koord.api.protocol.scheduling import scheduler_name
 from koord.api.transforms import BY_GATE
 from koord.base import log
 from koord.base.errors import KoordError
-from koord.base.text_cache import text_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,7 +144,7 @@ TRANSFORMS: Final[dict[type, Callable[[Any], Any]]] = {
 """By kind. Each gives back the very object it got where there is nothing to change."""
 
 
-@text_cache(_TEXTS)
+@lru_cache(_TEXTS)
 def _reservation(name: str, text: str) -> NodeReservation | None:
     """What is held back on a node; None where that cannot be read."""
     title = f"Node {name}"

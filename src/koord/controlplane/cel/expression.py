@@ -10,9 +10,8 @@ Reference: docs/controlplane.md#expressions.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-
-from koord.base.text_cache import text_cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +97,7 @@ class Expression:
         return found
 
 
-@text_cache(_CACHED)
+@lru_cache(_CACHED)
 def compiled(text: str, variables: tuple[str, ...]) -> Expression:
     """An expression, compiled once for all that have the same.
 
@@ -123,7 +122,7 @@ def uses(text: str, name: str, others: tuple[str, ...]) -> bool:
     return False
 
 
-@text_cache(64)
+@lru_cache(64)
 def _environment(variables: tuple[str, ...]) -> Any:
     # Nobody waits for it who has no expression.
     from cel_expr_python import cel

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from decimal import ROUND_UP, Context, Decimal
 from typing import Any
 
-from koord.base.text_cache import text_cache
+from koord.base.memory.text_cache import text_cache
 from koord.kernels.quantity import Format, Quantity
 
 QuotaAmounts = dict[str, Quantity]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from koord.base.text_cache import text_cache
+from koord.base.memory.text_cache import text_cache
 from koord.controlplane.api_errors import NO_PAGE, failure
 from koord.controlplane.requests import tables
 from koord.controlplane.schema import CoreSchema

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from koord.base.text_cache import text_cache
+from koord.base.memory.text_cache import text_cache
 from koord.controlplane.api_errors import no_such_page, no_such_path
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from koord.base import faults
-from koord.base.text_cache import text_cache
 from koord.controlplane.handlers import metadata
 from koord.controlplane.storage.collection import Entry
 from koord.controlplane.storage.store import shared_labels
@@ -165,7 +165,7 @@ class PlainBindings:
         return tuple(fields)
 
 
-@text_cache(256)
+@lru_cache(maxsize=256)
 def _scheduled(status: bytes, now: str) -> bytes:
     """The status of a pod that has got a node; those of pods that wait are mostly equal.
 

@@ -69,10 +69,10 @@ class HorizontalPodAutoscalerStrategy(Strategy):
                 behavior[way] = {**copy.deepcopy(rules), **(behavior.get(way) or {})}
         for metric in spec["metrics"]:
             for field in _FIELDS.values():
-                given: Document = section(metric, field).get("target") or {}
+                amounts: Document = section(metric, field).get("target") or {}
                 for key in ("value", "averageValue"):
-                    if key in given:
-                        given[key] = canonical(given[key])
+                    if key in amounts:
+                        amounts[key] = canonical(amounts[key])
 
     def prepare_create(self, document: Document, context: Context) -> None:
         """A new one has done nothing."""

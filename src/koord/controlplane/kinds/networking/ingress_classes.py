@@ -86,8 +86,7 @@ def _check_parameters(parameters: Document, path: str, causes: Causes) -> None:
         causes.not_supported(f"{path}.scope", scope, _SCOPES)
     elif scope == "Cluster" and namespace is not None:
         causes.forbidden(where, "`parameters.scope` is set to 'Cluster'")
+    elif scope == "Namespace" and namespace is None:
+        causes.required(where, "`parameters.scope` is set to 'Namespace'")
     elif scope == "Namespace":
-        if namespace is None:
-            causes.required(where, "`parameters.scope` is set to 'Namespace'")
-            return
-        causes.invalid_all(where, namespace, names.dns_label(namespace))
+        causes.invalid_all(where, namespace, names.dns_label(namespace or ""))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from koord.api.protocol.qos import qos_from_resources
 from koord.base.documents import Document
-from koord.base.text_cache import text_cache
+from koord.base.memory.text_cache import text_cache
 from koord.controlplane.kinds.validation.quantities import canonical, normalise, parsed
 
 if TYPE_CHECKING:

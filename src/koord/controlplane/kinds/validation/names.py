@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from koord.base.text_cache import text_cache
+from koord.base.memory.text_cache import text_cache
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"

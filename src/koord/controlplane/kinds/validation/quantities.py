@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from koord.base.text_cache import text_cache
+from koord.base.memory.text_cache import text_cache
 from koord.controlplane.api_errors import bad_request
 from koord.kernels.quantity import Quantity, Rounding
 

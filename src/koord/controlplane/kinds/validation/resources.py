@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from koord.base.documents import Document
-from koord.base.text_cache import text_cache
+from koord.base.memory.text_cache import LONGEST_TEXT, text_cache
 from koord.controlplane.kinds.validation import names
 from koord.controlplane.kinds.validation.causes import NOT_NEGATIVE
 from koord.controlplane.kinds.validation.quantities import ZERO, is_whole, parsed
@@ -117,7 +118,7 @@ def check_amount(name: str, amount: str, path: str, causes: Causes) -> None:
 
 def _check_list(amounts: Document, path: str, causes: Causes) -> None:
     for name, amount in amounts.items():
-        if _is_fine(name, amount):
+        if len(name) + len(amount) <= LONGEST_TEXT and _is_fine(name, amount):
             continue
         where = f"{path}[{name}]"
         causes.invalid_all(where, name, _faults_of_container_name(name))
@@ -127,7 +128,7 @@ def _check_list(amounts: Document, path: str, causes: Causes) -> None:
             causes.invalid(where, amount, why)
 
 
-@text_cache(16_384)
+@lru_cache(maxsize=16_384)
 def _is_fine(name: str, amount: str) -> bool:
     if _faults_of_container_name(name) or parsed(amount) < ZERO:
         return False

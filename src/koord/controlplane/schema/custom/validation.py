@@ -8,9 +8,9 @@ validators, with one order where they walk Go maps.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from koord.base.text_cache import text_cache
 from koord.controlplane.api_errors import (
     duplicate,
     invalid_value,
@@ -274,7 +274,7 @@ def _too_many(path: str, given: int, most: int) -> StatusCause:
     return StatusCause("FieldValueTooMany", told, path)
 
 
-@text_cache(1024)
+@lru_cache(maxsize=1024)
 def _pattern(pattern: str) -> Callable[[Any], bool]:
     """Python's own expressions read ``$`` and classes otherwise than Go's."""
     return compiled({"pattern": pattern})

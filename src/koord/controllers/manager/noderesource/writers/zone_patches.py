@@ -9,6 +9,7 @@ a whole, so the patch carries the version it was made for.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from msgspec.structs import replace
 
 from koord.api.kinds.topology import ZONE_TYPE_NODE, ZoneResource
 from koord.api.protocol.resources import BATCH_CPU, BATCH_MEMORY
-from koord.base.text_cache import text_cache
 from koord.controllers.manager.noderesource.plugins.batch_and_mid import amplified
 from koord.controllers.manager.noderesource.writers.node_patches import moved
 from koord.controllers.manager.overcommit.formulas.zones import numbers
@@ -41,7 +41,7 @@ def numbers_by_zone(topology: NodeResourceTopology) -> Mapping[str, int]:
     )
 
 
-@text_cache(_MOST_KNOWN)
+@lru_cache(_MOST_KNOWN)
 def _numbered(names: tuple[str, ...]) -> Mapping[str, int]:
     """The zones of all machines of a kind have the same names."""
     return dict(zip(names, numbers(names), strict=True))

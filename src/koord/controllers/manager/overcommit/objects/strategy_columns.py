@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +15,6 @@ from koord.api.sloconfig.defaults import default_strategy
 from koord.api.sloconfig.overlay import overlay
 from koord.api.sloconfig.strategies import ColocationStrategy
 from koord.api.sloconfig.substitutes import WHOLE
-from koord.base.text_cache import text_cache
 from koord.controllers.manager.overcommit.column_groups import take
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def of(strategy: ColocationStrategy | None) -> StrategyTerms:
     return _of(_FIELD_VALUES(strategy if strategy is not None else _DEFAULT))
 
 
-@text_cache(_MOST_KNOWN)
+@lru_cache(_MOST_KNOWN)
 def _of(values: tuple[Any, ...]) -> StrategyTerms:
     """Settings by what a strategy says: few nodes of a cluster differ in it."""
     # Any: the defaults leave nothing open that is a number here.

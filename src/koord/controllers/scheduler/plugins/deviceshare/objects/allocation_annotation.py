@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api.kinds.meta import ObjectMeta
@@ -11,7 +12,6 @@ from koord.api.protocol import annotation, keys, scheduling
 from koord.api.protocol.resources import with_current_names
 from koord.api.protocol.scheduling import AllocatedDevice, AllocatedVF, AllocationExtension
 from koord.base.errors import KoordError
-from koord.base.text_cache import text_cache
 from koord.controllers.scheduler.plugins.deviceshare.names import RESOURCES, TYPES
 from koord.controllers.scheduler.plugins.deviceshare.objects.quantities import (
     amounts_from,
@@ -21,8 +21,9 @@ from koord.controllers.scheduler.plugins.deviceshare.objects.quantities import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# The texts that are remembered: pods of a restart say the same of many nodes.
-_TEXTS = 4096
+# The texts that are remembered: pods of a restart say the same of many nodes. And the characters of
+# the longest: what is made of one takes eight times as much, and a pod's owner may write anything.
+_TEXTS, _LONGEST = 2048, 2048
 
 
 class FunctionAllocation(NamedTuple):
@@ -81,11 +82,13 @@ def minors_of(holdings: Iterable[CardAllocation], device_type: str) -> int:
 def read_card_allocations(pod: Pod) -> tuple[CardAllocations, list[str]]:
     """The devices of a pod's annotation, and one line about each part of it that cannot be read."""
     text = pod.metadata.annotations.get(keys.DEVICE_ALLOCATED)
-    holdings = () if text is None else _holdings_of(text)
+    if text is None:
+        return (), []
+    holdings = _holdings_of(text) if len(text) <= _LONGEST else None
     return (holdings, []) if holdings is not None else _read(pod)
 
 
-@text_cache(_TEXTS)
+@lru_cache(_TEXTS)
 def _holdings_of(text: str) -> CardAllocations | None:
     """The devices that a text names; None where it has parts that cannot be read."""
     holdings, problems = _read(Pod(metadata=ObjectMeta(annotations={keys.DEVICE_ALLOCATED: text})))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.pod import Pod
@@ -17,7 +18,6 @@ from koord.api.protocol.scheduling import (
     resource_status,
 )
 from koord.base.errors import KoordError
-from koord.base.text_cache import text_cache
 from koord.controllers.scheduler.plugins.nodenumaresource.objects.amounts import (
     MILLI,
     Amounts,
@@ -31,8 +31,9 @@ from koord.kernels.topology import ExclusivePolicy
 _STATUS_FIELD = annotation.field_of(keys.RESOURCE_STATUS)
 _EXCLUSIVE = frozenset(ExclusivePolicy)
 _NO_CPUS = CPUSet()
-# How many different annotations are remembered.
-_TEXTS = 4096
+# How many different annotations are remembered, and the characters of the longest: what is made of
+# one takes eight times as much, and who owns a pod writes what he likes.
+_TEXTS, _LONGEST = 2048, 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,13 @@ def recorded_allocation(pod: Pod) -> NUMAAllocation:
     text = annotations.get(keys.RESOURCE_STATUS)
     if text is None:
         return NUMAAllocation()
-    known = _recorded(text, annotations.get(keys.RESOURCE_SPEC))
+    spec = annotations.get(keys.RESOURCE_SPEC)
+    short = len(text) + len(spec or "") <= _LONGEST
+    known = _recorded(text, spec) if short else None
     return known if known is not None else _read(pod)
 
 
-@text_cache(_TEXTS)
+@lru_cache(_TEXTS)
 def _recorded(status: str, spec: str | None) -> NUMAAllocation | None:
     """What two annotations say; None where they cannot be read."""
     written = {keys.RESOURCE_STATUS: status}

@@ -6,11 +6,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 
 from koord.api.protocol import annotation, keys
 from koord.api.protocol.topology import CPUTopology
 from koord.base.errors import KoordError
-from koord.base.text_cache import text_cache
 from koord.kernels.cpuset import CPUSet
 from koord.kernels.topology import Topology
 
@@ -45,7 +45,7 @@ def layout_of(text: str, owner: str) -> CPULayout | None:
     return found
 
 
-@text_cache(1024)
+@lru_cache(maxsize=1024)
 def _parsed(text: str) -> CPULayout | KoordError | None:
     try:
         detail = annotation.parse(text, CPUTopology, "", _FIELD).detail
