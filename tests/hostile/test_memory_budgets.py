@@ -15,7 +15,8 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from koord.api.kinds.pod import Pod, Toleration
+from koord.api import Pod
+from koord.api.kinds.constraints import Toleration
 from koord.base.errors import KoordError
 from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.controllers.scheduler.plugins.deviceshare.objects.allocation_annotation import (
@@ -24,9 +25,7 @@ from koord.controllers.scheduler.plugins.deviceshare.objects.allocation_annotati
 from koord.controllers.scheduler.plugins.nodenumaresource.objects.allocation_annotation import (
     recorded_allocation,
 )
-from koord.controlplane.api_errors import ApiError
-from koord.controlplane.kinds.validation import names, quantities, resources
-from koord.controlplane.quotas import amounts
+from koord.controlplane.kinds.validation import names, resources
 from koord.controlplane.requests import representations, routes, selectors
 from koord.controlplane.schema.codec import scalars
 from koord.controlplane.storage import store
@@ -34,6 +33,7 @@ from koord.kernels.sharing import SharingBudget
 from koord.kube.codec.decoder import decoder_of
 from koord.kube.codec.interner import Interner
 from koord.kube.codec.page_reader import PageReader
+from koord.kube.errors import ApiError
 from koord.kube.requests.options import resolve
 from tests.controllers.scheduler.pods import pod
 
@@ -63,10 +63,9 @@ def long_messages(drawn: random.Random, document: dict[str, object]) -> None:
 
 def many_environments(drawn: random.Random, document: dict[str, object]) -> None:
     variables = [{"name": key, "value": key} for key in words(drawn, 30)]
-    container = {"name": "c", "image": words(drawn, 1)[0], "env": variables}
     requests = {f"example.com/{key}": "1" for key in words(drawn, 60)}
-    container["resources"] = {"requests": requests}
-    document["spec"] = {"containers": [container]}
+    container = {"image": words(drawn, 1)[0], "env": variables, "resources": {"requests": requests}}
+    document["spec"] = {"containers": [{"name": "c", **container}]}
 
 
 CHANGES = [own_labels, tolerations, long_messages, many_environments]
@@ -137,16 +136,14 @@ NAMES = (
     "env_name", "config_key", "port_name",
 )  # fmt: skip
 RESOURCES = ("is_native", "is_extended", "may_be_overcommitted", "faults_of_name")
+VALUES = ",".join(f"v{number}" for number in range(3_000))
 TEXTS: dict[str, Callable[[str], object]] = {
     **{name: getattr(names, name) for name in NAMES},
     **{name: getattr(resources, name) for name in RESOURCES},
-    "canonical": lambda text: quantities.canonical(f"{text}0.1"),
-    "quota": lambda text: amounts.parsed(f"{text}0.1"),
-    "quantity": lambda text: scalars.canonical_quantity(f"{text}0.1"),
     "time": lambda text: scalars.canonical_time(f"2026-01-01T00:00:00.1{text}Z"),
     "path": lambda text: routes.parse(f"/api/v1/{text}"),
     "accept": lambda text: representations.form(f"application/json,{text}"),
-    "selector": lambda text: selectors.labels(f"a in ({text[:4]}{',b' * 1_000})"),
+    "selector": lambda text: selectors.labels(f"a in ({text[:4]},{VALUES})"),
     "labels": lambda text: store.shared_labels({f"{text[:4]}-{n}": "x" for n in range(2_000)}),
     "resource-status": annotated(
         "resource-status", recorded_allocation

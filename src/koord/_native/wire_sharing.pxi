@@ -65,6 +65,8 @@ cdef class SharingBudget:
                 holders.append((place.seen_bytes + place.old_bytes, len(holders), place))
                 self.size += place.seen_bytes + place.old_bytes
             for part in (<Sharing>sharing).known_parts:
+                if part.brief:
+                    continue
                 holders.append((part.held_bytes, len(holders), part))
                 self.size += part.held_bytes
         holders.sort(reverse=True)
@@ -265,7 +267,7 @@ cdef class KnownPart(Part):
         decode: gives the value of bytes; raises where a field must be there and is not.
         default: where there are no bytes, as a tuple; empty for a field that must be there.
         scalar: whether equal values of one type are the same.
-        most: how many different bytes are remembered at most.
+        most: how many different bytes are remembered at most; see :meth:`remember`.
         items: of a list, how its items are made and how its bytes are split into theirs: used
             where whole lists hardly ever come again. None where there are no such.
     """
@@ -280,6 +282,7 @@ cdef class KnownPart(Part):
     # What it takes, as the budget counts it.
     cdef Py_ssize_t held_bytes
     cdef Py_ssize_t most, misses, hits
+    cdef bint brief
     # What came last comes again most often: pods of one workload are listed one after the other.
     cdef bytes last
     cdef object value
@@ -297,17 +300,23 @@ cdef class KnownPart(Part):
         self.remember(most)
         place.sharing.known_parts.append(self)
 
-    cpdef remember(self, Py_ssize_t most):
-        """Lets go of the bytes that are known, and remembers so many from now on."""
+    cpdef remember(self, Py_ssize_t most, bint brief=False):
+        """Lets go of the bytes that are known, and remembers so many from now on.
+
+        Args:
+            most: how many.
+            brief: it is for a list that is being read, and over with it: that needs no budget.
+        """
         self.forget()
-        self.most = most
+        self.most, self.brief = most, brief
         self.misses = self.hits = 0
         if self.items is not None:
-            self.items.remember(most)
+            self.items.remember(most, brief)
 
     cdef forget(self):
         """Lets go of all bytes that are known."""
-        self.place.sharing.budget.size -= self.held_bytes
+        if not self.brief:
+            self.place.sharing.budget.size -= self.held_bytes
         self.known = {}
         self.last, self.value = b"", None
         self.held_bytes = 0
@@ -351,7 +360,8 @@ cdef class KnownPart(Part):
             size = ENTRY_BYTES + len(key) * DECODED
             self.held_bytes += size
             self.known[key] = found
-            self.place.sharing.budget.add(size)
+            if not self.brief:
+                self.place.sharing.budget.add(size)
         return found
 
 

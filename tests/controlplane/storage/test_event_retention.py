@@ -10,7 +10,8 @@ import asyncio
 import gc
 import json
 import tracemalloc
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ EVENTS = "/api/v1/namespaces/default/events"
 MIB = 1 << 20
 
 
-def on_virtual_time(test: Callable[[VirtualClock], Awaitable[None]]) -> None:
+def on_virtual_time(test: Callable[[VirtualClock], Coroutine[Any, Any, None]]) -> None:
     clock = VirtualClock()
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
         runner.run(test(clock))

@@ -88,7 +88,7 @@ class PageReader(Generic[T]):
         What they stood for is still shared.
         """
         for part in self._parts:
-            part.remember(most)
+            part.remember(most, brief=most > FEW)
 
     def _struct(self, kind: Any, sharer: Interner, whole: bool = False) -> tuple[Any, Assembly]:
         """What of a struct type is cut out, with its columns, and how structs are put together."""
