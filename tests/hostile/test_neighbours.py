@@ -41,7 +41,7 @@ WORK_SHARES = {"embedded": 1.5, "real": 4.0}
 PAIRS = 4
 # How long one request may hold the loop of `koord up`, and anything else: an attempt of an
 # oversized pod, or the look for garbage in what has come in ten seconds; as parts of the time in
-# which NumPy sorts two million numbers in the same run, some 125 ms. So much for a request is 50 ms.
+# which NumPy sorts two million numbers in the same run, some 125 ms. That of a request is 50 ms.
 # Measured are 15 to 27 ms, and 17 to 61.
 HOLDS = {"request": 0.4, "other work": 1.0}
 # What attacks may leave in caches that are bounded by bytes, in all informers of one process, and
