@@ -136,7 +136,7 @@ NAMES = (
     "env_name", "config_key", "port_name",
 )  # fmt: skip
 RESOURCES = ("is_native", "is_extended", "may_be_overcommitted", "faults_of_name")
-VALUES = ",".join(f"v{number}" for number in range(3_000))
+VALUES = ",".join(f"v{number}" for number in range(1_000))
 TEXTS: dict[str, Callable[[str], object]] = {
     **{name: getattr(names, name) for name in NAMES},
     **{name: getattr(resources, name) for name in RESOURCES},
