@@ -25,8 +25,8 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.topology import NodeResourceTopology
-from koord.base import garbage_collection
 from koord.base.clock import VirtualClock, VirtualLoop
+from koord.base.memory import garbage_collection
 from koord.controllers.manager.dependencies import ControllerDependencies
 from koord.controllers.manager.metrics import ManagerMetrics
 from koord.controllers.manager.node_objects.nodeslo import NodeSLOs

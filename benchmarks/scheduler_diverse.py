@@ -23,7 +23,7 @@ from benchmarks.diverse_pods import CASES, KOORD_KINDS, SEED, ZONE, ZONES, docum
 from benchmarks.scheduler_profile import Shipped
 from benchmarks.scheduler_restart import Split
 from koord.api.kinds.pod import Pod
-from koord.base.garbage_collection import collect_rarely
+from koord.base.memory.garbage_collection import collect_rarely
 from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.kube.codec.decoder import decoder_of
 from koord.kube.codec.interner import Interner

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.base import garbage_collection
 from koord.base.clock import SystemClock
+from koord.base.memory import garbage_collection
 from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.controllers.scheduler.cache.local_views import LocalViews
 from koord.controllers.scheduler.cluster_state import ClusterState

@@ -87,9 +87,16 @@ class Projection:
     def cut(self, text: bytes) -> bytes | None: ...
     def marked(self, text: bytes) -> list[list[bytes]] | None: ...
 
+@final
+class SharingBudget:
+    size: int
+    def __init__(self, most: int) -> None: ...
+    def join(self, sharing: Sharing) -> None: ...
+
 class Sharing:
     def __init__(
         self,
+        budget: SharingBudget,
         size: int,
         to_json: Callable[[Any], bytes],
         fields_of: Callable[[type], SharedFields | None],
@@ -130,7 +137,7 @@ class KnownPart(Part):
         most: int,
         items: tuple[KnownPart, Callable[[bytes], list[Any]]] | None = None,
     ) -> None: ...
-    def remember(self, most: int) -> None: ...
+    def remember(self, most: int, brief: bool = False) -> None: ...
 
 @final
 class LastStates:

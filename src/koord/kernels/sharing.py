@@ -9,6 +9,24 @@ of parts that a :class:`KnownPart` knows by their bytes; :class:`LastStates` kno
 
 from __future__ import annotations
 
-from koord._native.wire import Assembly, KnownPart, LastStates, Part, Place, SharedFields, Sharing
+from koord._native.wire import (
+    Assembly,
+    KnownPart,
+    LastStates,
+    Part,
+    Place,
+    SharedFields,
+    Sharing,
+    SharingBudget,
+)
 
-__all__ = ["Assembly", "KnownPart", "LastStates", "Part", "Place", "SharedFields", "Sharing"]
+__all__ = [
+    "Assembly",
+    "KnownPart",
+    "LastStates",
+    "Part",
+    "Place",
+    "SharedFields",
+    "Sharing",
+    "SharingBudget",
+]

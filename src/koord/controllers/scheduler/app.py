@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.base import garbage_collection, log
+from koord.base import log
+from koord.base.memory import garbage_collection
 from koord.base.supervision import Supervisor
 from koord.controllers.cluster.trimmed_nodes import TrimmedNode
 from koord.controllers.cluster.trimmed_pods import TrimmedPod

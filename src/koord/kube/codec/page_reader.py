@@ -113,7 +113,7 @@ class PageReader(Generic[T]):
         What they stood for is still shared.
         """
         for part in self._parts:
-            part.remember(most)
+            part.remember(most, brief=most > FEW)
 
     def _last_states(self) -> LastStates:
         names = self._metadata
