@@ -13,8 +13,8 @@ import pytest
 
 from koord.controllers.descheduler.migration.arbitration.arbitrator import Arbitrator
 from koord.controllers.descheduler.migration.arbitration.moving_limits import MovingLimits
-from koord.controllers.descheduler.migration.course import job_controller, next_step
-from koord.controllers.descheduler.migration.course.next_step import GroupState, JobStep
+from koord.controllers.descheduler.migration.course import next_step, surroundings
+from koord.controllers.descheduler.migration.course.job_pass import GroupState, JobStep
 from tests.controllers.descheduler.migration.histories import POINTS, live
 
 STEPS = 25
@@ -41,7 +41,7 @@ def _twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(job_controller, "group_state", lambda job, jobs, mode: GroupState())
+    patch.setattr(surroundings, "group_state", lambda job, jobs, mode: GroupState())
 
 
 @pytest.mark.parametrize("mutant", [_no_roll_back, _no_limits, _twice, _alone])

@@ -30,6 +30,7 @@ from koord.controllers.descheduler.migration.arbitration.pod_index import (
 from koord.controllers.descheduler.migration.arbitration.workloads import Workloads
 from koord.controllers.descheduler.migration.cluster_loops import ClusterLoops
 from koord.controllers.descheduler.migration.course.object_limiter import ObjectLimiter
+from koord.controllers.descheduler.migration.course.surges import Surges
 from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
 from koord.controllers.descheduler.plugins.kubernetes.default_evictor import (
     DefaultEvictor,
@@ -71,7 +72,8 @@ class MigrationController(DeschedulerPlugin):
             cluster.informers.view(PriorityClass) if cluster is not None else None
         )
         movability = Movability(args, self._priority_threshold)
-        limits = MovingLimits(args, self.jobs, self._workloads)
+        surges = Surges(self._workloads, handle.clock)
+        limits = MovingLimits(args, self.jobs, self._workloads, surges)
         self.checks = MigrationChecks(args, movability, limits, self.jobs)
         self.limiter = ObjectLimiter(args, self._workloads)
         fits = args.node_fit and not args.skips("NodeFit")
@@ -82,7 +84,7 @@ class MigrationController(DeschedulerPlugin):
         if cluster is not None:
             self.loops = ClusterLoops(
                 args, cluster, handle.clock, self.pods, self.jobs, self._workloads,
-                self.checks, self.limiter,
+                self.checks, self.limiter, surges,
             )  # fmt: skip
 
     async def run(self) -> None:
@@ -131,7 +133,7 @@ class MigrationController(DeschedulerPlugin):
         """Whether the pod may not go after all."""
         if self.refusal(pod) is not None:
             return True
-        return self.limiter.is_exceeded(pod, self.handle.clock.monotonic_seconds())
+        return self.limiter.held_back(pod, self.handle.clock.monotonic_seconds()) is not None
 
     async def _make(self, pod: Pod, request: PodEviction) -> bool:
         cluster = self.handle.cluster

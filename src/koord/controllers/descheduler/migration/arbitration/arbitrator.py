@@ -124,7 +124,7 @@ class Arbitrator:
             kept = (
                 self._moved_already(job, pod)
                 or self._checks.passing(pod, arbitrating=True)
-                or budgets.refusal(pod)
+                or (None if self._checks.is_surged(pod) else budgets.refusal(pod))
             )
             if kept is None:
                 self._jobs.let_pass(job.metadata.uid)

@@ -16,8 +16,8 @@ from koord.api.timestamps import seconds_text
 from koord.base import faults
 from koord.base.errors import one_line
 from koord.controllers.descheduler.migration.arbitration.job_writer import ACTION
-from koord.controllers.descheduler.migration.course.next_step import eviction_reason
 from koord.controllers.descheduler.migration.course.object_limiter import EvictionBucket
+from koord.controllers.descheduler.migration.course.surge_pass import eviction_reason
 from koord.controllers.descheduler.migration.migration_args import DELETE, POLICIES, SOFT_EVICTION
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch
