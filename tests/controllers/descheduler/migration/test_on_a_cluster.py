@@ -16,6 +16,7 @@ from koord.api.kinds.reservation import Reservation
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.api.protocol import eviction
 from koord.controllers.descheduler.framework.points import PodEviction
+from koord.controllers.descheduler.migration.arbitration.job_index import is_open
 from koord.kube.patches import Patch
 from tests.controllers.descheduler.migration.world import Descheduler, World, play
 
@@ -170,6 +171,63 @@ OPEN = {
     "skipCheckExpectedReplicas": True, "objectLimiters": {"workload": {"duration": "0s"}},
     "evictBurst": 5, "evictQPS": 100,
 }  # fmt: skip
+
+
+def test_jobs_of_one_workload_move_at_once() -> None:
+    """All have their reservation before the first has ended; each ends well, whichever it was that
+    its new pod took."""
+
+    async def story(world: World) -> None:
+        await world.deployment("web", 8, cpu="100m")
+        pods = await world.running(8)
+        for pod in pods:
+            await world.job(f"j-{pod.metadata.name}", pod.metadata.name, ttl="10m")
+        most = 0
+        async with asyncio.timeout(1200):
+            while True:
+                jobs = await world.jobs()
+                placed = [j for j in jobs if j.status.phase == "Running" and j.status.node_name]
+                most = max(most, len(placed))
+                if not any(is_open(job) for job in jobs):
+                    break
+                await asyncio.sleep(0.02)
+        assert {(job.status.phase, job.status.reason) for job in jobs} == {("Succeeded", "")}
+        assert most >= 3
+        fresh = await world.running(8)
+        assert {p.metadata.uid for p in fresh}.isdisjoint(p.metadata.uid for p in pods)
+        moved = {job.status.pod_ref.name for job in jobs if job.status.pod_ref}
+        assert moved == {pod.metadata.name for pod in fresh}
+        assert await world.reservations() == []
+
+    play(story, nodes=6, **{**OPEN, "maxMigratingPerWorkload": 8, "maxUnavailablePerWorkload": 8,
+                            "evictQPS": 2, "evictBurst": 1})  # fmt: skip
+
+
+def test_one_after_another_strands_nobody_where_the_first_is_held_back() -> None:
+    """A new pod takes the oldest reservation, whose job has not evicted yet: both go on."""
+
+    async def story(world: World) -> None:
+        await world.deployment("web", 2)
+        await world.deployment("api", 1)
+        pods = await world.running(3)
+        first, second = (pod.metadata.name for pod in pods if pod.metadata.labels["app"] == "web")
+        # The token of the first goes to another, and it is paused before it gets one.
+        other = next(pod for pod in pods if pod.metadata.labels["app"] == "api")
+        await world.job("other", other.metadata.name, mode="EvictDirectly")
+        await world.ended("other")
+        await world.job("first", first)
+        await world.until("first", lambda job: job.status.node_name)
+        held = Patch.merge({"spec": {"paused": True}})
+        await world.client.patch(PodMigrationJob, "first", held)
+        await world.job("second", second)
+        await world.until("second", lambda job: job.status.phase == "Succeeded")
+        free = Patch.merge({"spec": {"paused": False}})
+        await world.client.patch(PodMigrationJob, "first", free)
+        ended = await world.ended("first")
+        assert (ended.status.phase, ended.status.reason) == ("Succeeded", "")
+        assert await world.reservations() == []
+
+    play(story, nodes=6, **{**OPEN, "evictQPS": 0.1, "evictBurst": 1})
 
 
 def test_a_gang_moves_together() -> None:

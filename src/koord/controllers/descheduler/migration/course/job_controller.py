@@ -302,7 +302,7 @@ class MigrationJobController:
             return
         self._exchanging.add(name)
         try:
-            self._pool.put(await self._reservations.give(held, other))
+            self._queue(*self._pool.put(await self._reservations.give(held, other)))
             await self._writer.name_reservation(job, reference_to(pool.taken))
         finally:
             self._exchanging.discard(name)
