@@ -207,19 +207,22 @@ def test_one_after_another_strands_nobody_where_the_first_is_held_back() -> None
     """A new pod takes the oldest reservation, whose job has not evicted yet: both go on."""
 
     async def story(world: World) -> None:
-        await world.deployment("web", 2)
+        await world.deployment("web", 3)
         await world.deployment("api", 1)
-        pods = await world.running(3)
-        first, second = (pod.metadata.name for pod in pods if pod.metadata.labels["app"] == "web")
+        pods = await world.running(4)
+        web = [pod for pod in pods if pod.metadata.labels["app"] == "web"]
+        cordon = Patch.merge({"spec": {"unschedulable": True}})
+        await world.client.patch(Node, web[0].spec.node_name, cordon)
         # The token of the first goes to another, and it is paused before it gets one.
         other = next(pod for pod in pods if pod.metadata.labels["app"] == "api")
         await world.job("other", other.metadata.name, mode="EvictDirectly")
         await world.ended("other")
-        await world.job("first", first)
-        await world.until("first", lambda job: job.status.node_name)
+        await world.job("first", web[0].metadata.name)
+        node = (await world.until("first", lambda job: job.status.node_name)).status.node_name
         held = Patch.merge({"spec": {"paused": True}})
         await world.client.patch(PodMigrationJob, "first", held)
-        await world.job("second", second)
+        second = next(pod for pod in web[1:] if pod.spec.node_name != node)
+        await world.job("second", second.metadata.name)
         await world.until("second", lambda job: job.status.phase == "Succeeded")
         free = Patch.merge({"spec": {"paused": False}})
         await world.client.patch(PodMigrationJob, "first", free)
