@@ -194,14 +194,11 @@ class MigrationJobController:
 
     def deployment_changed(self, deployment: Deployment) -> None:
         """A Deployment is there, or has changed."""
-        self._surges.put(deployment)
-        job = deployment.metadata.annotations.get(keys.SURGE_JOB, "")
-        if self._jobs.get(job) is not None:
-            self._queue(job)
+        self._queue(*sorted(self._surges.put(deployment)))
 
     def deployment_gone(self, deployment: Deployment) -> None:
         """A Deployment was deleted."""
-        self._surges.remove(deployment)
+        self._queue(*sorted(self._surges.remove(deployment)))
 
     def _reservation_name(self, job: PodMigrationJob) -> str:
         """The reservation that a job names, or would be given."""

@@ -65,18 +65,22 @@ class Surges:
         self._by_place: dict[_Place, str] = {}
         self._refused: dict[str, tuple[str, float]] = {}
 
-    def put(self, deployment: Deployment) -> None:
-        """A Deployment is there, or has changed."""
+    def put(self, deployment: Deployment) -> set[str]:
+        """A Deployment is there, or has changed; uids of the jobs that it was or is surged for."""
         place, job = _place(deployment), deployment.metadata.annotations.get(keys.SURGE_JOB, "")
-        self.remove(deployment)
+        found = self.remove(deployment)
         if job:
             self._by_job[job], self._by_place[place] = place, job
+            found.add(job)
+        return found
 
-    def remove(self, deployment: Deployment) -> None:
-        """A Deployment is gone."""
+    def remove(self, deployment: Deployment) -> set[str]:
+        """A Deployment is gone; the uid of the job that it was surged for."""
         job = self._by_place.pop(_place(deployment), None)
-        if job is not None:
-            self._by_job.pop(job, None)
+        if job is None:
+            return set()
+        self._by_job.pop(job, None)
+        return {job}
 
     def jobs(self) -> list[str]:
         """Uids of the jobs that Deployments are surged for."""
