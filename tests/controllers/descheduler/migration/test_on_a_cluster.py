@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 
+from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.migration import PodMigrationJob
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
@@ -16,7 +18,11 @@ from koord.api.kinds.reservation import Reservation
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.api.protocol import eviction
 from koord.controllers.descheduler.framework.points import PodEviction
+from koord.controllers.descheduler.framework.registry import PluginRegistry
 from koord.controllers.descheduler.migration.arbitration.job_index import is_open
+from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
+from koord.controllers.descheduler.migration.course.reservation_template import reservation_of
+from koord.controllers.descheduler.options import DeschedulerOptions
 from koord.kube.patches import Patch
 from tests.controllers.descheduler.migration.world import Descheduler, World, play
 
@@ -394,3 +400,126 @@ def test_other_policies(policy: str) -> None:
         assert (await world.ended("demo")).status.phase == "Succeeded"
 
     play(story, evictionPolicy=policy)
+
+
+@pytest.mark.parametrize("how", ["aborted", "late"])
+def test_a_soft_eviction_is_taken_back_with_its_job(how: str) -> None:
+    async def story(world: World) -> None:
+        await world.deployment("web", 4)
+        name = (await world.running(4))[0].metadata.name
+        await world.job("demo", name, ttl="1m")
+        await world.until("demo", lambda j: "Eviction" in [c.type for c in j.status.conditions])
+        await asyncio.sleep(1)
+        assert eviction.soft_eviction(await world.client.get(Pod, name, "default")) is not None
+        if how == "aborted":
+            change = Patch.merge({"status": {"phase": "Aborted"}})
+            await world.client.patch(PodMigrationJob, "demo", change, subresource="status")
+        else:
+            assert (await world.ended("demo")).status.reason == "Timeout"
+        await asyncio.sleep(5)
+        assert eviction.soft_eviction(await world.client.get(Pod, name, "default")) is None
+        assert await world.reservations() == []
+
+    play(story, evictionPolicy="SoftEviction")
+
+
+def test_the_limiter_of_objects_says_once_what_it_holds_back() -> None:
+    """Default: two of four in 5 minutes, so that the second waits 150 s for its turn."""
+
+    async def story(world: World) -> None:
+        await world.deployment("web", 4)
+        pods = await world.running(4)
+        await world.job("first", pods[0].metadata.name)
+        await world.ended("first")
+        await world.job("second", pods[1].metadata.name)
+        job = await world.until("second", lambda job: job.status.reason)
+        owner = pods[1].metadata.owner_references[0].name
+        assert (job.status.phase, job.status.reason, job.status.message) == (
+            "Running",
+            "ObjectLimiter",
+            f"objectLimiters.workload: one eviction of ReplicaSet default/{owner} each 150 s",
+        )
+        ended = await world.ended("second")
+        assert (ended.status.phase, ended.status.reason) == ("Succeeded", "")
+        said = [e for e in await world.events("PodMigrationJob") if e.reason == "ObjectLimiter"]
+        assert [(e.involved_object.name, e.count) for e in said] == [("second", 1)]
+
+    play(story)
+
+
+@pytest.mark.parametrize("without", [False, True])
+def test_a_reservation_has_the_claims_of_its_pod_unless_the_gate_says_otherwise(
+    without: bool,
+) -> None:
+    """Gate DisablePVCReservation, off by default."""
+    pod = {
+        "metadata": {"name": "db", "namespace": "default", "uid": "u"},
+        "spec": {"nodeName": "n0", "volumes": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "work", "ephemeral": {"volumeClaimTemplate": {}}},
+            {"name": "config", "configMap": {"name": "c"}},
+        ]},
+    }  # fmt: skip
+    job = {"metadata": {"name": "j", "uid": "j"}, "spec": {}}
+    options = DeschedulerOptions(feature_gates=f"DisablePVCReservation={without}".lower().replace(
+        "disablepvcreservation", "DisablePVCReservation"))  # fmt: skip
+    found = options.configuration(PluginRegistry([]), ())
+    made = reservation_of(job, pod, 0, found.without_claims)
+    names = [each["name"] for each in made["spec"]["template"]["spec"]["volumes"]]
+    assert names == (["config"] if without else ["data", "work", "config"])
+
+
+def test_gangs_of_one_group_move_together_or_not_at_all() -> None:
+    """Two gangs whose pods name each other; a third that names them alone is none of theirs."""
+
+    def named(gang: str, *group: str) -> dict[str, str]:
+        return {
+            "gang.scheduling.koordinator.sh/name": gang,
+            "gang.scheduling.koordinator.sh/min-available": "1",
+            "gang.scheduling.koordinator.sh/groups": json.dumps([f"default/{g}" for g in group]),
+        }
+
+    async def story(world: World) -> None:
+        await world.deployment("a", 2, annotations=named("a", "a", "b"))
+        await world.deployment("b", 2, annotations=named("b", "b", "a"))
+        await world.deployment("c", 1, annotations=named("c"))
+        pods = await world.running(5)
+        pod = pods[0]
+        await world.job("alone", pod.metadata.name, ttl="1m")
+        job = await world.until("alone", lambda job: job.status.reason)
+        assert job.status.reason == "GangIncomplete"
+        assert job.status.message.startswith(
+            "gangs default/a, default/b move as a whole; no job moves "
+        )
+        await world.client.delete(PodMigrationJob, "alone")
+        await asyncio.sleep(2)
+        assert await world.descheduler.plugin.evict(pod, PodEviction("Test", "by hand"))
+        jobs = await world.jobs()
+        assert len(jobs) == 4
+        ended = [await world.ended(job.metadata.name) for job in jobs]
+        assert {job.status.phase for job in ended} == {"Succeeded"}
+        (group,) = {j.metadata.annotations["descheduler.koordinator.sh/job-group"] for j in ended}
+        assert group.startswith("4/")
+        kept = {p.metadata.uid for p in pods} & {p.metadata.uid for p in await world.running(5)}
+        assert kept == {pods[4].metadata.uid}
+
+    play(story, nodes=6, **OPEN)
+
+
+def test_what_one_gang_says_of_another_is_no_word_for_both() -> None:
+    def pod(name: str, gang: str, *group: str) -> Pod:
+        annotations = {"gang.scheduling.koordinator.sh/name": gang,
+                       "gang.scheduling.koordinator.sh/groups": json.dumps(group)}  # fmt: skip
+        return Pod(metadata=ObjectMeta(name=name, namespace="ns", annotations=annotations))
+
+    index = PodIndex()
+    first, second = pod("x", "a", "ns/a", "ns/b"), pod("y", "b")
+    index.put(first)
+    index.put(second)
+    assert (index.gangs_of(first), index.gangs_of(second)) == (("ns/a",), ("ns/b",))
+    index.put(pod("y", "b", "ns/a"))
+    assert index.gangs_of(first) == ("ns/a", "ns/b")
+    index.remove("ns/y")
+    assert index.gangs_of(first) == ("ns/a",)
+    index.remove("ns/x")
+    assert (index._named, index._by_gang) == ({}, {})

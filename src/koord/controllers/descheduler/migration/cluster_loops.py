@@ -69,7 +69,9 @@ class ClusterLoops:
         )
         writer = JobWriter(cluster, jobs)
         interval = args.arbitration_args.interval.nanoseconds / 1e9
-        self.arbitrator = Arbitrator(interval, jobs, pods, checks, budgets, writer, clock)
+        self.arbitrator = Arbitrator(
+            interval, jobs, pods, checks, budgets, writer, clock, cluster.arbitrated
+        )
         self.controller = MigrationJobController(
             args, cluster, clock, jobs, pods, writer,
             Reservations(cluster.client, clock, cluster.without_claims),

@@ -110,7 +110,7 @@ class MigrationController(DeschedulerPlugin):
         return self._node_fit.pre_eviction_filter(pod)
 
     async def evict(self, pod: Pod, request: PodEviction) -> bool:
-        """Makes a job, and one for each pod of its gang; whether they are there."""
+        """Makes a job, and one for each pod of its gangs; whether they are there."""
         cluster = self.handle.cluster
         if self.args.dry_run or (cluster is not None and cluster.dry_run):
             told = log.fields(pod=pod.title, strategy=request.plugin, reason=request.reason)
@@ -119,9 +119,8 @@ class MigrationController(DeschedulerPlugin):
         if cluster is None or self._is_kept(pod):
             return False
         members = [pod]
-        gang = gang_of(pod)
-        if gang:
-            rest = sorted(self.pods.members(gang).items())
+        if gang_of(pod):
+            rest = sorted(self.pods.members(pod).items())
             members += [each for key, each in rest if key != pod_key(pod)]
             kept = (each for each in members[1:] if not self.jobs.has_open(pod_key(each)))
             if any(self.checks.permanent(each) for each in kept):

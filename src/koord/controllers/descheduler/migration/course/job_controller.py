@@ -267,6 +267,8 @@ class MigrationJobController:
             given = surroundings.pool.spare or held
             if given is not None:
                 await self._reservations.delete(given)
+        elif step.action == steps.REVOKE and pod is not None:
+            await self._evictors.revoke(pod)
         elif step.action == steps.EVICT and pod is not None:
             return await self._evict(job, pod)
         elif step.action in (steps.EXCHANGE, steps.TAKE_SPARE):

@@ -30,6 +30,7 @@ NOTHING, WRITE, NAME_POD, RESERVE, ORDER, EVICT, ROLL_BACK = (
 )  # fmt: skip
 EXCHANGE, TAKE_SPARE = "exchange", "take spare"
 SCALE_UP, SCALE_DOWN, UNDO_SURGE = "scale up", "scale down", "undo surge"
+REVOKE = "revoke"
 NORMAL, WARNING = "Normal", "Warning"
 
 
@@ -61,6 +62,7 @@ class JobSurroundings:
         default_mode: of jobs that name none.
         group: of a job that moves alone, nothing.
         pool: what other reservations of the workload mean for it.
+        moved_otherwise: of a job that has ended, whether another moves the pod.
         surge: of a job whose pod's Deployment asks to be surged.
     """
 
@@ -73,6 +75,7 @@ class JobSurroundings:
     group: GroupState = field(default_factory=GroupState)
     pool: PoolState = field(default_factory=PoolState)
     surge: SurgeState | None = None
+    moved_otherwise: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ class JobStep:
             make the reservation. ``order``: label it. ``evict``: the status, which says that it is
             about to happen, then the pod. ``roll back``: delete the reservation. ``exchange``: give
             the own reservation for the one that the new pod took. ``take spare``: name the one that
-            was given. ``scale up``, ``scale down``, ``undo surge``: of the Deployment.
+            was given. ``scale up``, ``scale down``, ``undo surge``: of the Deployment. ``revoke``:
+            take the soft eviction back.
         status: as it is to be; None where nothing of it changes.
         events: type, reason and message, in order, once the status is written.
         again_seconds: when to look again although nothing changes; None for not before.

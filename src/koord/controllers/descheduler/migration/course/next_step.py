@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from koord.api.kinds import reservation as kinds
 from koord.api.kinds.migration import EVICT_DIRECTLY, PENDING, RUNNING
 from koord.api.protocol import keys
+from koord.api.protocol.eviction import soft_eviction
+from koord.base.errors import KoordError
 from koord.controllers.descheduler.migration.arbitration.job_index import is_open
 from koord.controllers.descheduler.migration.course import job_status
 from koord.controllers.descheduler.migration.course.job_pass import (
@@ -22,6 +24,7 @@ from koord.controllers.descheduler.migration.course.job_pass import (
     NOTHING,
     ORDER,
     RESERVE,
+    REVOKE,
     ROLL_BACK,
     TAKE_SPARE,
     UNDO_SURGE,
@@ -29,7 +32,11 @@ from koord.controllers.descheduler.migration.course.job_pass import (
     JobStep,
 )
 from koord.controllers.descheduler.migration.course.reservation_pool import is_free
-from koord.controllers.descheduler.migration.course.surge_pass import SurgePass, eviction_message
+from koord.controllers.descheduler.migration.course.surge_pass import (
+    SurgePass,
+    eviction_message,
+    eviction_reason,
+)
 from koord.controllers.descheduler.migration.course.surge_state import is_marked
 
 if TYPE_CHECKING:
@@ -65,12 +72,28 @@ def _ended(job: PodMigrationJob, surroundings: JobSurroundings) -> JobStep:
     well = job.status.phase == job_status.ENDED_WELL
     if (surge is not None and surge.is_begun) or (not well and is_marked(own)):
         return JobStep(UNDO_SURGE)
+    asked = not well and own is not None and _is_asked_softly(job, own)
+    if asked and not surroundings.moved_otherwise:
+        return JobStep(REVOKE)
     if surroundings.pool.spare is not None:
         return JobStep(ROLL_BACK)
     held = surroundings.reservation
     if well or held is None or not is_own(held, job):
         return JobStep()
     return JobStep(ROLL_BACK) if is_free(held) else JobStep()
+
+
+def _is_asked_softly(job: PodMigrationJob, pod: Pod) -> bool:
+    """Whether a pod is still asked to go by what this job wrote on it."""
+    if not job_status.eviction_began(job.status):
+        return False
+    try:
+        asked = soft_eviction(pod)
+    except KoordError:
+        return False
+    trigger = job.metadata.annotations.get(keys.EVICT_TRIGGER, "")
+    mine = trigger, eviction_reason(job)
+    return asked is not None and (asked.initiator, asked.reason) == mine
 
 
 def is_own(reservation: Reservation, job: PodMigrationJob) -> bool:

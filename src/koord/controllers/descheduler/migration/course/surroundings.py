@@ -100,12 +100,17 @@ class SurroundingsReader:
         return JobSurroundings(
             self._clock.wall_seconds(), pod, held, self._bound_pod(held), self._limited(pod), mode,
             group_state(job, self._jobs, mode), self._pool_state(job, pod, held),
-            await self._surge_state(job, pod),
+            await self._surge_state(job, pod), self._is_moved_otherwise(job),
         )  # fmt: skip
 
     async def _surge_state(self, job: PodMigrationJob, pod: Pod | None) -> SurgeState | None:
         own = pod if pod is not None and is_pod_of(job, pod) else None
         return await self._surges.state(self._cluster.client, job, own if is_open(job) else None)
+
+    def _is_moved_otherwise(self, job: PodMigrationJob) -> bool:
+        if is_open(job):
+            return False
+        return any(is_open(other) for other in self._jobs.of_pod(job_pod_key(job)))
 
     def _bound_pod(self, held: Reservation | None) -> Pod | None:
         if held is None or not held.status.current_owners:
