@@ -224,6 +224,9 @@ class MigrationJobController:
         except ApiError as error:
             if error.http_status not in (_CONFLICT, _NOT_FOUND):
                 raise
+            if job is not None:
+                # An answer that came late may have put an older job over a newer one.
+                await self._writer.ask(job)
             return _STALE_SECONDS
 
     async def _clean(self, what: str) -> None:
