@@ -177,13 +177,13 @@ class MigrationJobController:
 
     def _reservation_changed(self, reservation: Reservation) -> None:
         self._queue(*self._pool.put(reservation))
-        self._tell_of(reservation)
+        self._queue_jobs_of(reservation)
 
     def _reservation_gone(self, reservation: Reservation) -> None:
         self._queue(*self._pool.remove(reservation))
-        self._tell_of(reservation)
+        self._queue_jobs_of(reservation)
 
-    def _tell_of(self, reservation: Reservation) -> None:
+    def _queue_jobs_of(self, reservation: Reservation) -> None:
         name = reservation.metadata.name
         for owner in reservation.metadata.owner_references:
             if owner.kind == "PodMigrationJob":
@@ -280,8 +280,10 @@ class MigrationJobController:
             await self._surge(step.action, job, surroundings)
         return None
 
-    async def _surge(self, action: str, job: PodMigrationJob, around: JobSurroundings) -> None:
-        client, state, pod = self._cluster.client, around.surge, around.pod
+    async def _surge(
+        self, action: str, job: PodMigrationJob, surroundings: JobSurroundings
+    ) -> None:
+        client, state, pod = self._cluster.client, surroundings.surge, surroundings.pod
         if action == steps.UNDO_SURGE:
             old = pod if pod is not None and is_pod_of(job, pod) else None
             await self._surges.undo(client, job.metadata.uid, old)
@@ -291,9 +293,9 @@ class MigrationJobController:
             await self._surges.scale_down(client, state, pod)
             self._limiter.evicted(pod, self._clock.monotonic_seconds())
 
-    async def _exchange(self, job: PodMigrationJob, around: JobSurroundings) -> None:
+    async def _exchange(self, job: PodMigrationJob, surroundings: JobSurroundings) -> None:
         """The job names another reservation from now on; its own, if free, is the other job's."""
-        held, pool = around.reservation, around.pool
+        held, pool = surroundings.reservation, surroundings.pool
         if pool.spare is not None:
             await self._writer.name_reservation(job, reference_to(pool.spare))
         if pool.taken is None or held is None or pool.taken.metadata.name in self._exchanging:
