@@ -64,8 +64,8 @@ async def _fill(admin: Client) -> None:
         await admin.patch(Node, name, Patch.merge({"spec": {"taints": None}}))
     labels = {"app": "pod-demo"}
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-    template = {"metadata": {"labels": labels},
-                "spec": {"containers": [container], "schedulerName": "koord-scheduler"}}  # fmt: skip
+    pod = {"containers": [container], "schedulerName": "koord-scheduler"}
+    template = {"metadata": {"labels": labels}, "spec": pod}
     spec = {"replicas": 4, "selector": {"matchLabels": labels}, "template": template}
     meta = {"name": "pod-demo", "namespace": "default"}
     await admin.create(

@@ -56,7 +56,7 @@ class MovingLimits:
     def is_surged(self, pod: Pod) -> bool:
         """Whether another pod takes its place before the pod goes, as its Deployment asks."""
         first = self._args.default_job_mode == RESERVATION_FIRST
-        return first and self._surges is not None and self._surges.is_asked(pod)
+        return first and self._surges is not None and self._surges.wants_surge(pod)
 
     def replicas_refusal(self, pod: Pod) -> MoveRefusal | None:
         """Whether the pod's workload is too small to lose a pod."""

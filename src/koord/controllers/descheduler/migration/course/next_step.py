@@ -72,8 +72,8 @@ def _ended(job: PodMigrationJob, surroundings: JobSurroundings) -> JobStep:
     well = job.status.phase == job_status.ENDED_WELL
     if (surge is not None and surge.is_begun) or (not well and is_marked(own)):
         return JobStep(UNDO_SURGE)
-    asked = not well and own is not None and _is_asked_softly(job, own)
-    if asked and not surroundings.moved_otherwise:
+    softly = not well and own is not None and _is_softly_evicted(job, own)
+    if softly and not surroundings.moved_otherwise:
         return JobStep(REVOKE)
     if surroundings.pool.spare is not None:
         return JobStep(ROLL_BACK)
@@ -83,17 +83,17 @@ def _ended(job: PodMigrationJob, surroundings: JobSurroundings) -> JobStep:
     return JobStep(ROLL_BACK) if is_free(held) else JobStep()
 
 
-def _is_asked_softly(job: PodMigrationJob, pod: Pod) -> bool:
+def _is_softly_evicted(job: PodMigrationJob, pod: Pod) -> bool:
     """Whether a pod is still asked to go by what this job wrote on it."""
     if not job_status.eviction_began(job.status):
         return False
     try:
-        asked = soft_eviction(pod)
+        record = soft_eviction(pod)
     except KoordError:
         return False
     trigger = job.metadata.annotations.get(keys.EVICT_TRIGGER, "")
     mine = trigger, eviction_reason(job)
-    return asked is not None and (asked.initiator, asked.reason) == mine
+    return record is not None and (record.initiator, record.reason) == mine
 
 
 def is_own(reservation: Reservation, job: PodMigrationJob) -> bool:

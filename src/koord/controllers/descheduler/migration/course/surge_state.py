@@ -67,7 +67,7 @@ def surge_state(document: Document, job: str, autoscalers: Iterable[Document]) -
     annotations, replicas = meta.get("annotations") or {}, document["spec"].get("replicas", 1)
     surged_for = annotations.get(keys.SURGE_JOB, "")
     refusals = (
-        _not_asked(annotations, replicas, surged_for, job),
+        _not_eligible(annotations, replicas, surged_for, job),
         *_autoscaled(meta["name"], autoscalers),
         *_managed(meta.get("managedFields") or ()),
     )
@@ -75,7 +75,7 @@ def surge_state(document: Document, job: str, autoscalers: Iterable[Document]) -
     return SurgeState(document, replicas, surged_for == job, why)
 
 
-def _not_asked(annotations: dict[str, str], replicas: int, surged_for: str, job: str) -> str:
+def _not_eligible(annotations: dict[str, str], replicas: int, surged_for: str, job: str) -> str:
     if surged_for == job:
         return ""
     if surged_for:

@@ -44,7 +44,7 @@ _REFUSED_SECONDS = 300.0
 _MOST_REFUSALS = 10_000
 
 
-class _Place(NamedTuple):
+class _DeploymentKey(NamedTuple):
     namespace: str
     name: str
     uid: str
@@ -61,22 +61,22 @@ class Surges:
     def __init__(self, workloads: Workloads, clock: Clock) -> None:
         self._workloads = workloads
         self._clock = clock
-        self._by_job: dict[str, _Place] = {}
-        self._by_place: dict[_Place, str] = {}
+        self._by_job: dict[str, _DeploymentKey] = {}
+        self._by_key: dict[_DeploymentKey, str] = {}
         self._refused: dict[str, tuple[str, float]] = {}
 
     def put(self, deployment: Deployment) -> set[str]:
         """A Deployment is there, or has changed; uids of the jobs that it was or is surged for."""
-        place, job = _place(deployment), deployment.metadata.annotations.get(keys.SURGE_JOB, "")
+        key, job = _key(deployment), deployment.metadata.annotations.get(keys.SURGE_JOB, "")
         found = self.remove(deployment)
         if job:
-            self._by_job[job], self._by_place[place] = place, job
+            self._by_job[job], self._by_key[key] = key, job
             found.add(job)
         return found
 
     def remove(self, deployment: Deployment) -> set[str]:
         """A Deployment is gone; the uid of the job that it was surged for."""
-        job = self._by_place.pop(_place(deployment), None)
+        job = self._by_key.pop(_key(deployment), None)
         if job is None:
             return set()
         self._by_job.pop(job, None)
@@ -86,10 +86,10 @@ class Surges:
         """Uids of the jobs that Deployments are surged for."""
         return sorted(self._by_job)
 
-    def is_asked(self, pod: Pod) -> bool:
+    def wants_surge(self, pod: Pod) -> bool:
         """Whether the pod is the only one of a Deployment that asks for a surge."""
         found = self._workloads.deployment_of(pod)
-        return found is not None and _is_asked(found)
+        return found is not None and _wants_surge(found)
 
     def refusal(self, pod: Pod) -> str:
         """What refused a surge of the pod's Deployment lately; empty for nothing."""
@@ -109,24 +109,24 @@ class Surges:
             TransportError: no answer came.
         """
         uid = job.metadata.uid
-        place = self._by_job.get(uid)
-        if place is None and pod is not None:
+        key = self._by_job.get(uid)
+        if key is None and pod is not None:
             found = self._workloads.deployment_of(pod)
-            place = _place(found) if found is not None and _is_asked(found) else None
-        return await self._read(client, place, uid) if place is not None else None
+            key = _key(found) if found is not None and _wants_surge(found) else None
+        return await self._read(client, key, uid) if key is not None else None
 
-    async def _read(self, client: Client, place: _Place, job: str) -> SurgeState | None:
+    async def _read(self, client: Client, key: _DeploymentKey, job: str) -> SurgeState | None:
         try:
-            document: Document = await client.get(_DEPLOYMENT, place.name, place.namespace)
-            if document["metadata"]["uid"] != place.uid:
+            document: Document = await client.get(_DEPLOYMENT, key.name, key.namespace)
+            if document["metadata"]["uid"] != key.uid:
                 return None
-            scalers: list[Any] = await _autoscalers(client, place.namespace)
+            scalers: list[Any] = await _autoscalers(client, key.namespace)
         except ApiError as error:
             if error.http_status == _NOT_FOUND:
                 return None
             if error.http_status != _FORBIDDEN:
                 raise
-            meta = {"namespace": place.namespace, "name": place.name, "uid": place.uid}
+            meta = {"namespace": key.namespace, "name": key.name, "uid": key.uid}
             text = "koord-descheduler lacks deploy/rbac/koord-descheduler-surge.yaml: "
             found = SurgeState({"metadata": meta}, 1, False, text + one_line(str(error)))
         else:
@@ -135,7 +135,7 @@ class Surges:
             if found.replicas != 1 and keys.SURGE_JOB not in annotations:
                 return None
         if found.refusal and not found.is_begun:
-            self._refuse(place.uid, found.refusal)
+            self._refuse(key.uid, found.refusal)
         return found
 
     def _refuse(self, uid: str, why: str) -> None:
@@ -184,12 +184,12 @@ class Surges:
         """
         if old is not None:
             await _restore(client, old)
-        place = self._by_job.get(job)
-        state = await self._read(client, place, job) if place is not None else None
-        if place is None or state is None or not state.is_begun:
+        key = self._by_job.get(job)
+        state = await self._read(client, key, job) if key is not None else None
+        if key is None or state is None or not state.is_begun:
             return
         is_ours = state.replicas == SURGED and not state.refusal
-        pods = self._workloads.pods_of(place.uid)
+        pods = self._workloads.pods_of(key.uid)
         stays = old or next((pod for pod in pods if keys.SURGE_COST in pod.metadata.annotations),
                             next(iter(pods), None))  # fmt: skip
         for pod in pods:
@@ -203,14 +203,14 @@ class Surges:
         faults.point("descheduler.migration.surge.undo.done")
 
 
-def _is_asked(deployment: Deployment) -> bool:
+def _wants_surge(deployment: Deployment) -> bool:
     annotations, replicas = deployment.metadata.annotations, deployment.spec.replicas
     return asks_for_surge(annotations) and (replicas in (None, 1) or keys.SURGE_JOB in annotations)
 
 
-def _place(deployment: Deployment) -> _Place:
+def _key(deployment: Deployment) -> _DeploymentKey:
     meta = deployment.metadata
-    return _Place(meta.namespace, meta.name, meta.uid)
+    return _DeploymentKey(meta.namespace, meta.name, meta.uid)
 
 
 async def _autoscalers(client: Client, namespace: str) -> list[Any]:
