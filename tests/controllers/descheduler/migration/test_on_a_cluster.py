@@ -523,3 +523,30 @@ def test_what_one_gang_says_of_another_is_no_word_for_both() -> None:
     assert index.gangs_of(first) == ("ns/a",)
     index.remove("ns/x")
     assert (index._named, index._by_gang) == ({}, {})
+
+
+def test_jobs_that_wait_are_not_looked_at_while_nothing_changes() -> None:
+    """What 500 of them cost is what changes of their pods and reservations cost."""
+
+    async def story(world: World) -> None:
+        await world.deployment("web", 8, cpu="100m")
+        pods = await world.running(8)
+        world.ready = False
+        for pod in pods:
+            await world.job(f"j-{pod.metadata.name}", pod.metadata.name, ttl="1h")
+        await asyncio.sleep(60)
+        jobs = await world.jobs()
+        assert {job.status.reason for job in jobs} == {"WaitForBoundPodReady"}
+        loops = world.descheduler.plugin.loops
+        assert loops is not None
+        passes: list[str] = []
+
+        async def counted(job: PodMigrationJob) -> None:
+            passes.append(job.metadata.name)
+
+        loops.controller.one_pass = counted  # type: ignore[method-assign,assignment]
+        await asyncio.sleep(300)
+        assert passes == []
+
+    play(story, nodes=6, **{**OPEN, "maxMigratingPerNode": 8, "maxMigratingPerWorkload": 8,
+                            "maxUnavailablePerWorkload": 8})  # fmt: skip
