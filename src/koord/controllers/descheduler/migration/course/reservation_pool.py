@@ -211,10 +211,13 @@ class ReservationPool:
     def _awaited(self, job: PodMigrationJob, controller: str) -> bool:
         """Whether a free reservation may still become the job's.
 
-        One that nobody names is on its way, to this job or another, or is about to be deleted.
+        One that nobody names is on its way to another job, or is about to be deleted. One that is
+        this job's already and no spare stands where its pod is: it is of no use.
         """
         for held in self._free(controller):
             claims = [claim for claim in self._claims(held) if is_open(claim)]
+            if not claims and job.metadata.uid in _job_owners(held):
+                continue
             if not claims and _job_owners(held):
                 return True
             if any(
