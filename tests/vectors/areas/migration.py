@@ -30,13 +30,14 @@ from koord.controllers.descheduler.migration.arbitration.moving_limits import Mo
 from koord.controllers.descheduler.migration.arbitration.pod_checks import MigrationChecks
 from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
 from koord.controllers.descheduler.migration.arbitration.workloads import Workloads
-from koord.controllers.descheduler.migration.course import next_step as steps
+from koord.controllers.descheduler.migration.course import job_pass as steps
 from koord.controllers.descheduler.migration.course.job_status import (
     EVICTION,
     FAILED_EVICT,
     FALSE,
     StatusDraft,
 )
+from koord.controllers.descheduler.migration.course.next_step import next_step
 from koord.controllers.descheduler.migration.course.reservation_template import reservation_of
 from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
 from koord.controllers.scheduler.config.field_path import FieldPath
@@ -195,9 +196,9 @@ def _course(case: Json, args: MigrationControllerArgs) -> Json:
             owner = named.status.current_owners[0]
             bound = pods.get(f"{owner.namespace}/{owner.name}")
         surroundings = steps.JobSurroundings(
-            case["now"], pods.get(job_pod_key(job)), named, bound, False, args.default_job_mode
+            case["now"], pods.get(job_pod_key(job)), named, bound, None, args.default_job_mode
         )
-        step = steps.next_step(job, surroundings)
+        step = next_step(job, surroundings)
         job = copy.deepcopy(job)
         if step.status is not None:
             job.status = step.status

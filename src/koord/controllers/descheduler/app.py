@@ -102,7 +102,7 @@ class DeschedulerApp:
             ),
             clock,
             self.supervisor,
-            ClusterAccess(client, self.views, self.supervisor, recorder, dry_run),
+            self._access(client, recorder, dry_run),
         )
         self.history = RoundHistory(dry_run)
         migrates = PodMigrationJob in self.views.kinds()
@@ -117,6 +117,18 @@ class DeschedulerApp:
         if elector is not None:
             client.fence(elector.check)
         self._ready = asyncio.Event()
+
+    def _access(self, client: Client, recorder: EventRecorder, dry_run: bool) -> ClusterAccess:
+        """What plugins that are controllers get."""
+        return ClusterAccess(
+            client,
+            self.views,
+            self.supervisor,
+            recorder,
+            dry_run,
+            arbitrated=self.metrics.arbitrated,
+            without_claims=self.configuration.without_claims,
+        )
 
     @property
     def leading(self) -> bool:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from koord.base.feature_gates import FeatureGates, GateStage, unused
+from koord.base.feature_gates import FeatureGates, Gate, GateStage
 
-_NO_VOLUMES = "a Reservation names the volumes of its pod"
+WITHOUT_CLAIMS = "DisablePVCReservation"
+_DOC = "Reservations of migrations have no volumes of claims"
 
 
 def feature_gates(text: str = "") -> FeatureGates:
@@ -14,7 +15,7 @@ def feature_gates(text: str = "") -> FeatureGates:
     Raises:
         KoordError: an unknown gate, or no such form.
     """
-    gates = FeatureGates([unused("DisablePVCReservation", False, GateStage.BETA, _NO_VOLUMES)])
+    gates = FeatureGates([Gate(WITHOUT_CLAIMS, False, GateStage.BETA, _DOC)])
     if text:
         gates.set_from(text)
     return gates

@@ -42,6 +42,10 @@ class DeschedulerMetrics:
         self._rounds = self.registry.counter(
             "koord_descheduler_rounds_total", "Rounds, by result.", ("result",)
         )
+        self._arbitration = self.registry.histogram(
+            "koord_descheduler_arbitration_duration_seconds",
+            "Time that a round of arbitration took, its writes included.", (), _BUCKETS,
+        )  # fmt: skip
         self._leader = self.registry.gauge(
             "koord_descheduler_is_leader", "1 while this process leads, else 0."
         )
@@ -60,6 +64,10 @@ class DeschedulerMetrics:
         for outcome in record.outcomes:
             result = _RESULTS[outcome.result]
             self._evicted.labels(result, outcome.plugin, outcome.namespace, outcome.node).inc()
+
+    def arbitrated(self, seconds: float) -> None:
+        """Counts a round of arbitration."""
+        self._arbitration.observe(seconds)
 
     def leads(self, leading: bool) -> None:
         """Whether this process leads."""

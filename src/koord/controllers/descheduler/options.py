@@ -18,7 +18,7 @@ from koord.base.flag_pairs import Pair
 from koord.controllers.descheduler.config.addresses import PORT, joined
 from koord.controllers.descheduler.config.configuration_file import LEASE, NAMESPACE
 from koord.controllers.descheduler.config.load import load, shipped
-from koord.controllers.descheduler.feature_gates import feature_gates
+from koord.controllers.descheduler.feature_gates import WITHOUT_CLAIMS, feature_gates
 from koord.controllers.descheduler.plugins.kubernetes.strategy_args import check_selector_text
 from koord.controllers.scheduler.config.field_path import FieldPath
 from koord.kube.daemon.secure_port_options import BESIDE_SECURE_PORT, SecurePortOptions
@@ -118,7 +118,8 @@ class DeschedulerOptions(SecurePortOptions):
             found = replace(found, interval_seconds=self.descheduling_interval)
         if "node_selector" in given:
             found = replace(found, node_selector_text=self.node_selector)
-        found = replace(found, dry_run=found.dry_run or self.dry_run)
+        without_claims = self.gates().enabled(WITHOUT_CLAIMS)
+        found = replace(found, dry_run=found.dry_run or self.dry_run, without_claims=without_claims)
         changed = {
             name: _as_written(getattr(self, field))
             for field, name in _ELECTION.items()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scene in which koord-descheduler, as its own service account, does what it ever does: a
-strategy makes a job, people make others, by each way of evicting; the administrator schedules.
+strategy makes a job, people make others, by each way of evicting; others rank pods and cordon
+nodes; a Deployment is surged; the administrator schedules.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from koord.api import definitions
 from koord.api.kinds.migration import PodMigrationJob
+from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
 from koord.base.clock import SystemClock
@@ -33,6 +35,8 @@ KRUISE = (
     ("apps.kruise.io", "StatefulSet", "statefulsets"),
     ("policy.kruise.io", "PodUnavailableBudget", "podunavailablebudgets"),
 )
+SURGED, DEAR = "surged", "dear"
+"""The pod of a Deployment that asks for a surge; one on a node that is to be emptied."""
 POLICY = "koordinator.sh/evict-policy"
 JOBS = {"by-hand": "", "evicted": "Eviction", "deleted": "Delete", "softly": "SoftEviction"}
 """Pods that jobs of the same name move, with the policy of each; none reserves first."""
@@ -66,6 +70,7 @@ async def _play(
         await app.ready()
         for name, policy in JOBS.items():
             await admin.create(_job(name, policy))
+        await admin.create(_job(SURGED, ""))
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while not enough(recorder):
@@ -80,7 +85,7 @@ async def _play(
 async def _schedule(admin: Client) -> None:
     """Places reservations; one job goes as soon as its place is there, and takes that with it."""
     for held in (await admin.list(Reservation)).items:
-        if held.status.phase:
+        if held.status.phase not in ("", "Pending"):
             continue
         scheduled = {"type": "Scheduled", "status": "True", "reason": "Scheduled"}
         status = {"phase": "Available", "nodeName": "n2", "conditions": [scheduled]}
@@ -108,50 +113,71 @@ def _configuration() -> DeschedulerConfiguration:
         "apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerConfiguration",
         "deschedulingInterval": "1s",
         "profiles": [{
-            "plugins": {"deschedule": {"enabled": [{"name": "PodLifeTime"}]}},
+            "plugins": {
+                "deschedule": {"enabled": [{"name": "PodLifeTime"}]},
+                "balance": {"enabled": [{"name": "ScaleDownBinPack"}, {"name": "CustomPriority"}]},
+            },
             "pluginConfig": [
                 {"name": "PodLifeTime", "args": {"maxPodLifeTimeSeconds": 0, "labelSelector": old}},
                 {"name": "MigrationController", "args": migration},
+                {"name": "ScaleDownBinPack", "args": {}},
+                {"name": "CustomPriority", "args": {
+                    "evictionOrder": [_level("dear"), _level("cheap")],
+                    "mode": "DrainNode", "autoCordon": True}},
             ],
         }],
     }  # fmt: skip
     return decode(document, "the scene's", PluginRegistry([]))
 
 
+def _level(name: str) -> Document:
+    return {"name": name, "nodeSelector": {"matchLabels": {"level": name}}}
+
+
 async def _fill(admin: Client) -> None:
     amounts = {"cpu": "32", "memory": "64Gi", "pods": "110"}
     ready = [{"type": "Ready", "status": "True", "reason": "Kubelet"}]
     status = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
-    for name in ("n1", "n2"):
-        await admin.create(
-            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
-        )
+    for name, level in (("n1", "none"), ("n2", "cheap"), ("n3", "dear")):
+        meta = {"name": name, "labels": {"level": level}}
+        await admin.create({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
+        # The server taints new nodes, which nobody here would make ready.
+        await admin.patch(Node, name, Patch.merge({"spec": {"taints": None}}))
     # A workload each: jobs of one workload go one after another, and one here does not end.
-    for name in ("old", *JOBS):
-        made = await admin.create(_replica_set(name))
+    asks = {"descheduler.koordinator.sh/surge": "true"}
+    spec = {**_replica_set(SURGED)["spec"], "replicas": 1}
+    meta = {"name": SURGED, "namespace": "default", "annotations": asks}
+    deployment = await admin.create(
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
+    )
+    above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": SURGED, "controller": True,
+             "uid": deployment["metadata"]["uid"]}  # fmt: skip
+    for name in ("old", SURGED, DEAR, *JOBS):
+        owned = {"ownerReferences": [above]} if name == SURGED else {}
+        made = await admin.create(_replica_set(name, **owned))
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "controller": True,
                  "uid": made["metadata"]["uid"]}  # fmt: skip
         labels = {"app": name, **({"old": ""} if name == "old" else {})}
-        await admin.create(_pod(name, labels, owner))
+        await admin.create(_pod(name, labels, owner, "n3" if name == DEAR else "n1"))
         running = {"phase": "Running", "conditions": ready}
         await admin.patch(Pod, name, Patch.merge({"status": running}), "default", "status")
 
 
-def _replica_set(name: str) -> Document:
+def _replica_set(name: str, **meta: Any) -> Document:
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": _pod_spec()}
     return {
         "apiVersion": "apps/v1", "kind": "ReplicaSet",
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {"name": name, "namespace": "default", **meta},
         "spec": {"replicas": 20, "selector": {"matchLabels": labels}, "template": template},
     }  # fmt: skip
 
 
-def _pod(name: str, labels: dict[str, str], owner: Document) -> Document:
+def _pod(name: str, labels: dict[str, str], owner: Document, node: str) -> Document:
     meta = {"name": name, "namespace": "default", "labels": labels, "ownerReferences": [owner]}
     return {
         "apiVersion": "v1", "kind": "Pod", "metadata": meta,
-        "spec": {**_pod_spec(), "nodeName": "n1", "terminationGracePeriodSeconds": 0},
+        "spec": {**_pod_spec(), "nodeName": node, "terminationGracePeriodSeconds": 0},
     }  # fmt: skip
 
 

@@ -16,8 +16,9 @@ from tests.real.rbac.grants import Grant, granted
 from tests.real.rbac.recording import Recorder
 
 MANIFEST = Path(__file__).parents[4] / "deploy" / "rbac" / "koord-descheduler.yaml"
-# With the evict policies Delete and SoftEviction, as in the scene.
-MANIFESTS = (MANIFEST, MANIFEST.with_name("koord-descheduler-evict-policies.yaml"))
+# With what stands beside it: each is played in the scene.
+BESIDE = ("evict-policies", "strategies", "surge")
+MANIFESTS = (MANIFEST, *(MANIFEST.with_name(f"koord-descheduler-{each}.yaml") for each in BESIDE))
 GRANTS = granted(documents(*MANIFESTS))
 # Only where a watch is later than who asks for its object, the server loses something, or the way
 # is longer than this scene: an event that repeats, a Reservation that a job is given, a job that is
@@ -41,11 +42,12 @@ def _is_enough(recorder: Recorder) -> bool:
 
 def test_the_manifest_has_the_parts_it_needs() -> None:
     check_parts(documents(MANIFEST), "koord-descheduler")
-    assert len(GRANTS) == len(set(GRANTS))
+    alone = [granted(documents(each)) for each in MANIFESTS]
+    assert all(len(grants) == len(set(grants)) for grants in alone)
     assert {str(each) for each in GRANTS} >= SELDOM
 
 
-def test_without_the_second_manifest_no_pod_goes_but_by_eviction() -> None:
+def test_without_the_other_manifests_no_pod_goes_but_by_eviction() -> None:
     own = [each for each in granted(documents(MANIFEST)) if each.resource.startswith("pods")]
     assert [str(each) for each in own] == [
         "get pods", "list pods", "watch pods", "create pods/eviction",

@@ -17,13 +17,17 @@ from typing import Any
 from koord.api.kinds.migration import PodMigrationJob
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
-from koord.api.kinds.workloads import PodDisruptionBudget
+from koord.api.kinds.workloads import Deployment, PodDisruptionBudget
 from koord.base import faults
 from koord.base.clock import VirtualClock, VirtualLoop
 from koord.base.faults import FaultPlan, FaultRule
 from koord.controllers.descheduler.framework.points import PodEviction
 from koord.controllers.descheduler.migration.arbitration.job_index import group_of, is_open
-from koord.controllers.descheduler.migration.arbitration.pod_index import gang_of, is_ready
+from koord.controllers.descheduler.migration.arbitration.pod_index import (
+    gang_of,
+    is_active,
+    is_ready,
+)
 from koord.controllers.descheduler.migration.course.job_status import (
     RESERVATION_SCHEDULED,
     TRUE,
@@ -41,7 +45,9 @@ POINTS = tuple(
     f"descheduler.migration.{name}"
     for name in ("annotate", "annotate.done", "name", "name.done", "reference", "reference.done",
                  "status", "status.done", "delete", "create", "evict", "evicted", "reserve",
-                 "reserve.done", "release", "release.done")
+                 "reserve.done", "release", "release.done", "give", "give.done", "surge.up",
+                 "surge.up.done", "surge.cost", "surge.down", "surge.down.done", "surge.undo",
+                 "surge.undo.done")
 )  # fmt: skip
 """Where a write of a migration may fail."""
 GANG = {
@@ -56,7 +62,9 @@ ARGS: dict[str, Any] = {
     "objectLimiters": {"workload": {"duration": "10s", "burst": 4}}, "defaultJobTTL": "90s",
 }  # fmt: skip
 PER_NODE, GLOBALLY = 2, 4
-_SIZES = {"web": 5, "api": 4, "train": 3}
+_SIZES = {"web": 5, "api": 4, "train": 3, "solo": 1}
+SURGE_JOB = "descheduler.koordinator.sh/surge-job"
+SURGE_COST = "descheduler.koordinator.sh/surge-deletion-cost"
 _QUIET_SECONDS, _LOOK_SECONDS = 420.0, 10.0
 
 
@@ -86,12 +94,14 @@ class Checks:
     Attributes:
         leaders: how many deschedulers act; limits are each one's own.
         nodes: of pods, when their jobs began.
+        scaled: whether the Deployment that is surged was scaled by its owner.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.leaders = 1
         self.nodes: dict[str, str] = {}
+        self.scaled = False
         self.evictions = 0
         self.broken: list[str] = []
 
@@ -123,7 +133,8 @@ class Checks:
         assert len(members) == int(group.partition("/")[0]), "a gang is evicted in part"
         for job in members:
             found = condition(job.status, RESERVATION_SCHEDULED)
-            placed = found is not None and found.status == TRUE
+            direct = job.spec.mode == "EvictDirectly" and job.status.phase == "Running"
+            placed = direct or (found is not None and found.status == TRUE)
             assert placed or job.status.phase == "Succeeded", f"{job.metadata.name} has no place"
 
     async def after_write(self) -> None:
@@ -134,6 +145,8 @@ class Checks:
         for pod in pods:
             if pod.spec.node_name:
                 self.nodes[pod.metadata.uid] = pod.spec.node_name
+        solo = [pod for pod in pods if pod.metadata.labels["app"] == "solo" and is_active(pod)]
+        assert self.scaled or any(map(is_ready, solo)), "a pod that is surged has left a gap"
         if self.leaders > 1:
             return
         assert len(jobs) <= GLOBALLY, f"{len(jobs)} run, {GLOBALLY} may"
@@ -166,6 +179,8 @@ class MigrationHistory:
         await self.world.deployment("web", _SIZES["web"])
         await self.world.deployment("api", _SIZES["api"])
         await self.world.deployment("train", _SIZES["train"], **GANG)
+        asks = {"annotations": {"descheduler.koordinator.sh/surge": "true"}}
+        await self.world.deployment("solo", _SIZES["solo"], metadata=asks)
         await self.world.running(sum(_SIZES.values()))
         await self.world.budget("web", 3)
 
@@ -212,8 +227,25 @@ class MigrationHistory:
                 PodMigrationJob, name, Patch.merge(change), subresource="status"
             )
 
+    async def move_solo(self) -> None:
+        """The pod that only a surge may move."""
+        pods = [p for p in await self.world.pods() if p.metadata.labels["app"] == "solo"]
+        if pods:
+            self._number += 1
+            await self.world.job(f"solo-{self._number}", pods[0].metadata.name, ttl="2m")
+
+    async def scale_solo(self) -> None:
+        """Its owner has another number in mind for a while."""
+        if self._draw.random() < 0.7:
+            return
+        self.checks.scaled = True
+        for number in (self._draw.choice([2, 3]), 1):
+            change = Patch.merge({"spec": {"replicas": number}})
+            await self.world.client.patch(Deployment, "solo", change, "default")
+            await asyncio.sleep(self._draw.choice([0.0, 5.0, 20.0]))
+
     async def delete_pod(self) -> None:
-        pods = await self.world.pods()
+        pods = [p for p in await self.world.pods() if p.metadata.labels["app"] != "solo"]
         if pods:
             await self.world.client.delete(Pod, self._draw.choice(pods).metadata.name, "default")
 
@@ -280,6 +312,10 @@ class MigrationHistory:
         pods = await self.world.pods()
         sizes = Counter(pod.metadata.labels["app"] for pod in pods if is_ready(pod))
         assert sizes == _SIZES, f"workloads are not whole: {sizes}"
+        solo = await self.world.client.get(Deployment, "solo", "default")
+        assert SURGE_JOB not in solo.metadata.annotations, "a surge is left"
+        marked = [pod.metadata.name for pod in pods if SURGE_COST in pod.metadata.annotations]
+        assert not marked, f"pods that are to go first: {marked}"
 
     async def _forsaken(self) -> set[str]:
         """Reservations that nobody has taken, of jobs that did not end well."""
@@ -295,9 +331,9 @@ class MigrationHistory:
             and any(owner.uid in failed for owner in each.metadata.owner_references)
         }
 
-    STEPS = (evict, evict, evict, make_job, make_job, delete_job, pause_job, abort_job,
-             delete_pod, change_budget, change_weather, change_weather, restart,
-             lead_twice)  # fmt: skip
+    STEPS = (evict, evict, evict, make_job, make_job, move_solo, move_solo, scale_solo,
+             delete_job, pause_job, abort_job, delete_pod, change_budget, change_weather,
+             change_weather, restart, lead_twice)  # fmt: skip
 
 
 def live(seed: int, steps: int) -> FaultPlan:

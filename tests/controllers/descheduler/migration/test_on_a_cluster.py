@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 
+from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.migration import PodMigrationJob
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
@@ -16,6 +18,11 @@ from koord.api.kinds.reservation import Reservation
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.api.protocol import eviction
 from koord.controllers.descheduler.framework.points import PodEviction
+from koord.controllers.descheduler.framework.registry import PluginRegistry
+from koord.controllers.descheduler.migration.arbitration.job_index import is_open
+from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
+from koord.controllers.descheduler.migration.course.reservation_template import reservation_of
+from koord.controllers.descheduler.options import DeschedulerOptions
 from koord.kube.patches import Patch
 from tests.controllers.descheduler.migration.world import Descheduler, World, play
 
@@ -170,6 +177,66 @@ OPEN = {
     "skipCheckExpectedReplicas": True, "objectLimiters": {"workload": {"duration": "0s"}},
     "evictBurst": 5, "evictQPS": 100,
 }  # fmt: skip
+
+
+def test_jobs_of_one_workload_move_at_once() -> None:
+    """All have their reservation before the first has ended; each ends well, whichever it was that
+    its new pod took."""
+
+    async def story(world: World) -> None:
+        await world.deployment("web", 8, cpu="100m")
+        pods = await world.running(8)
+        for pod in pods:
+            await world.job(f"j-{pod.metadata.name}", pod.metadata.name, ttl="10m")
+        most = 0
+        async with asyncio.timeout(1200):
+            while True:
+                jobs = await world.jobs()
+                placed = [j for j in jobs if j.status.phase == "Running" and j.status.node_name]
+                most = max(most, len(placed))
+                if not any(is_open(job) for job in jobs):
+                    break
+                await asyncio.sleep(0.02)
+        assert {(job.status.phase, job.status.reason) for job in jobs} == {("Succeeded", "")}
+        assert most >= 3
+        fresh = await world.running(8)
+        assert {p.metadata.uid for p in fresh}.isdisjoint(p.metadata.uid for p in pods)
+        moved = {job.status.pod_ref.name for job in jobs if job.status.pod_ref}
+        assert moved == {pod.metadata.name for pod in fresh}
+        assert await world.reservations() == []
+
+    play(story, nodes=6, **{**OPEN, "maxMigratingPerWorkload": 8, "maxUnavailablePerWorkload": 8,
+                            "evictQPS": 2, "evictBurst": 1})  # fmt: skip
+
+
+def test_one_after_another_strands_nobody_where_the_first_is_held_back() -> None:
+    """A new pod takes the oldest reservation, whose job has not evicted yet: both go on."""
+
+    async def story(world: World) -> None:
+        await world.deployment("web", 3)
+        await world.deployment("api", 1)
+        pods = await world.running(4)
+        web = [pod for pod in pods if pod.metadata.labels["app"] == "web"]
+        cordon = Patch.merge({"spec": {"unschedulable": True}})
+        await world.client.patch(Node, web[0].spec.node_name, cordon)
+        # The token of the first goes to another, and it is paused before it gets one.
+        other = next(pod for pod in pods if pod.metadata.labels["app"] == "api")
+        await world.job("other", other.metadata.name, mode="EvictDirectly")
+        await world.ended("other")
+        await world.job("first", web[0].metadata.name)
+        node = (await world.until("first", lambda job: job.status.node_name)).status.node_name
+        held = Patch.merge({"spec": {"paused": True}})
+        await world.client.patch(PodMigrationJob, "first", held)
+        second = next(pod for pod in web[1:] if pod.spec.node_name != node)
+        await world.job("second", second.metadata.name)
+        await world.until("second", lambda job: job.status.phase == "Succeeded")
+        free = Patch.merge({"spec": {"paused": False}})
+        await world.client.patch(PodMigrationJob, "first", free)
+        ended = await world.ended("first")
+        assert (ended.status.phase, ended.status.reason) == ("Succeeded", "")
+        assert await world.reservations() == []
+
+    play(story, nodes=6, **{**OPEN, "evictQPS": 0.1, "evictBurst": 1})
 
 
 def test_a_gang_moves_together() -> None:
@@ -333,3 +400,153 @@ def test_other_policies(policy: str) -> None:
         assert (await world.ended("demo")).status.phase == "Succeeded"
 
     play(story, evictionPolicy=policy)
+
+
+@pytest.mark.parametrize("how", ["aborted", "late"])
+def test_a_soft_eviction_is_taken_back_with_its_job(how: str) -> None:
+    async def story(world: World) -> None:
+        await world.deployment("web", 4)
+        name = (await world.running(4))[0].metadata.name
+        await world.job("demo", name, ttl="1m")
+        await world.until("demo", lambda j: "Eviction" in [c.type for c in j.status.conditions])
+        await asyncio.sleep(1)
+        assert eviction.soft_eviction(await world.client.get(Pod, name, "default")) is not None
+        if how == "aborted":
+            change = Patch.merge({"status": {"phase": "Aborted"}})
+            await world.client.patch(PodMigrationJob, "demo", change, subresource="status")
+        else:
+            assert (await world.ended("demo")).status.reason == "Timeout"
+        await asyncio.sleep(5)
+        assert eviction.soft_eviction(await world.client.get(Pod, name, "default")) is None
+        assert await world.reservations() == []
+
+    play(story, evictionPolicy="SoftEviction")
+
+
+def test_the_limiter_of_objects_says_once_what_it_holds_back() -> None:
+    """Default: two of four in 5 minutes, so that the second waits 150 s for its turn."""
+
+    async def story(world: World) -> None:
+        await world.deployment("web", 4)
+        pods = await world.running(4)
+        await world.job("first", pods[0].metadata.name)
+        await world.ended("first")
+        await world.job("second", pods[1].metadata.name)
+        job = await world.until("second", lambda job: job.status.reason)
+        owner = pods[1].metadata.owner_references[0].name
+        assert (job.status.phase, job.status.reason, job.status.message) == (
+            "Running",
+            "ObjectLimiter",
+            f"objectLimiters.workload: one eviction of ReplicaSet default/{owner} each 150 s",
+        )
+        ended = await world.ended("second")
+        assert (ended.status.phase, ended.status.reason) == ("Succeeded", "")
+        said = [e for e in await world.events("PodMigrationJob") if e.reason == "ObjectLimiter"]
+        assert [(e.involved_object.name, e.count) for e in said] == [("second", 1)]
+
+    play(story)
+
+
+@pytest.mark.parametrize("without", [False, True])
+def test_a_reservation_has_the_claims_of_its_pod_unless_the_gate_says_otherwise(
+    without: bool,
+) -> None:
+    """Gate DisablePVCReservation, off by default."""
+    pod = {
+        "metadata": {"name": "db", "namespace": "default", "uid": "u"},
+        "spec": {"nodeName": "n0", "volumes": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "work", "ephemeral": {"volumeClaimTemplate": {}}},
+            {"name": "config", "configMap": {"name": "c"}},
+        ]},
+    }  # fmt: skip
+    job = {"metadata": {"name": "j", "uid": "j"}, "spec": {}}
+    options = DeschedulerOptions(feature_gates=f"DisablePVCReservation={without}".lower().replace(
+        "disablepvcreservation", "DisablePVCReservation"))  # fmt: skip
+    found = options.configuration(PluginRegistry([]), ())
+    made = reservation_of(job, pod, 0, found.without_claims)
+    names = [each["name"] for each in made["spec"]["template"]["spec"]["volumes"]]
+    assert names == (["config"] if without else ["data", "work", "config"])
+
+
+def test_gangs_of_one_group_move_together_or_not_at_all() -> None:
+    """Two gangs whose pods name each other; a third that names them alone is none of theirs."""
+
+    def named(gang: str, *group: str) -> dict[str, str]:
+        return {
+            "gang.scheduling.koordinator.sh/name": gang,
+            "gang.scheduling.koordinator.sh/min-available": "1",
+            "gang.scheduling.koordinator.sh/groups": json.dumps([f"default/{g}" for g in group]),
+        }
+
+    async def story(world: World) -> None:
+        await world.deployment("a", 2, annotations=named("a", "a", "b"))
+        await world.deployment("b", 2, annotations=named("b", "b", "a"))
+        await world.deployment("c", 1, annotations=named("c"))
+        pods = await world.running(5)
+        pod = pods[0]
+        await world.job("alone", pod.metadata.name, ttl="1m")
+        job = await world.until("alone", lambda job: job.status.reason)
+        assert job.status.reason == "GangIncomplete"
+        assert job.status.message.startswith(
+            "gangs default/a, default/b move as a whole; no job moves "
+        )
+        await world.client.delete(PodMigrationJob, "alone")
+        await asyncio.sleep(2)
+        assert await world.descheduler.plugin.evict(pod, PodEviction("Test", "by hand"))
+        jobs = await world.jobs()
+        assert len(jobs) == 4
+        ended = [await world.ended(job.metadata.name) for job in jobs]
+        assert {job.status.phase for job in ended} == {"Succeeded"}
+        (group,) = {j.metadata.annotations["descheduler.koordinator.sh/job-group"] for j in ended}
+        assert group.startswith("4/")
+        kept = {p.metadata.uid for p in pods} & {p.metadata.uid for p in await world.running(5)}
+        assert kept == {pods[4].metadata.uid}
+
+    play(story, nodes=6, **OPEN)
+
+
+def test_what_one_gang_says_of_another_is_no_word_for_both() -> None:
+    def pod(name: str, gang: str, *group: str) -> Pod:
+        annotations = {"gang.scheduling.koordinator.sh/name": gang,
+                       "gang.scheduling.koordinator.sh/groups": json.dumps(group)}  # fmt: skip
+        return Pod(metadata=ObjectMeta(name=name, namespace="ns", annotations=annotations))
+
+    index = PodIndex()
+    first, second = pod("x", "a", "ns/a", "ns/b"), pod("y", "b")
+    index.put(first)
+    index.put(second)
+    assert (index.gangs_of(first), index.gangs_of(second)) == (("ns/a",), ("ns/b",))
+    index.put(pod("y", "b", "ns/a"))
+    assert index.gangs_of(first) == ("ns/a", "ns/b")
+    index.remove("ns/y")
+    assert index.gangs_of(first) == ("ns/a",)
+    index.remove("ns/x")
+    assert (index._named, index._by_gang) == ({}, {})
+
+
+def test_jobs_that_wait_are_not_looked_at_while_nothing_changes() -> None:
+    """What 500 of them cost is what changes of their pods and reservations cost."""
+
+    async def story(world: World) -> None:
+        await world.deployment("web", 8, cpu="100m")
+        pods = await world.running(8)
+        world.ready = False
+        for pod in pods:
+            await world.job(f"j-{pod.metadata.name}", pod.metadata.name, ttl="1h")
+        await asyncio.sleep(60)
+        running = [job for job in await world.jobs() if job.status.phase == "Running"]
+        assert {job.status.reason for job in running} == {"WaitForBoundPodReady"}
+        loops = world.descheduler.plugin.loops
+        assert loops is not None
+        passes: list[str] = []
+
+        async def counted(job: PodMigrationJob) -> None:
+            passes.append(job.metadata.name)
+
+        loops.controller.one_pass = counted  # type: ignore[method-assign,assignment]
+        await asyncio.sleep(300)
+        assert passes == []
+
+    play(story, nodes=6, **{**OPEN, "maxMigratingPerNode": 8, "maxMigratingPerWorkload": 8,
+                            "maxUnavailablePerWorkload": 8})  # fmt: skip

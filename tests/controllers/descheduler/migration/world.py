@@ -150,7 +150,14 @@ class World:
         await self.create("policy/v1", "PodDisruptionBudget", name, spec=spec)
         await asyncio.sleep(2.0)
 
-    async def deployment(self, name: str, replicas: int, cpu: str = "1", **template: Any) -> None:
+    async def deployment(
+        self,
+        name: str,
+        replicas: int,
+        cpu: str = "1",
+        metadata: Document | None = None,
+        **template: Any,
+    ) -> None:
         labels = {"app": name}
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
         pod = {
@@ -158,7 +165,7 @@ class World:
             "spec": {"containers": [container], "schedulerName": _SCHEDULER},
         }
         spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pod}
-        await self.create("apps/v1", "Deployment", name, spec=spec)
+        await self.create("apps/v1", "Deployment", name, spec=spec, metadata=metadata or {})
 
     async def create(self, version: str, kind: str, name: str, **rest: Any) -> Document:
         known = next(each for each in KINDS if (each.api_version, each.name) == (version, kind))

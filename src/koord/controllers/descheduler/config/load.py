@@ -68,6 +68,7 @@ class DeschedulerConfiguration:
         dry_run: whether evictions are only counted.
         grace_period_seconds: of every eviction; None for the pod's own.
         events_of_failures: whether an eviction that fails is an event of its pod.
+        without_claims: whether Reservations of migrations leave volumes of claims out.
         client: how the API server is reached.
         leader_election: which Lease is to be held.
         healthz_address: HOST:PORT of health and all else that is served.
@@ -83,6 +84,7 @@ class DeschedulerConfiguration:
     dry_run: bool = False
     grace_period_seconds: int | None = None
     events_of_failures: bool = False
+    without_claims: bool = False
     client: ClientConnection = field(default_factory=ClientConnection)
     leader_election: LeaderElection = field(default_factory=default_leader_election)
     healthz_address: str = ADDRESS

@@ -31,6 +31,8 @@ class ClusterAccess:
         dry_run: whether nothing may be written.
         count_eviction: gets the result (``success`` or ``error``), the strategy and the pod of each
             eviction that a controller asks for.
+        arbitrated: gets the seconds that each round of arbitration took.
+        without_claims: whether reservations leave volumes of claims out.
     """
 
     client: Client
@@ -39,3 +41,5 @@ class ClusterAccess:
     events: EventRecorder
     dry_run: bool = False
     count_eviction: Callable[[str, str, Pod], None] = field(default=lambda result, by, pod: None)
+    arbitrated: Callable[[float], None] = field(default=lambda seconds: None)
+    without_claims: bool = False

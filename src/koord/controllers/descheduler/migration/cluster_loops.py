@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
     from koord.controllers.descheduler.migration.arbitration.workloads import Workloads
     from koord.controllers.descheduler.migration.course.object_limiter import ObjectLimiter
+    from koord.controllers.descheduler.migration.course.surges import Surges
     from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
 
 
@@ -44,6 +45,7 @@ class ClusterLoops:
         workloads: of pods.
         checks: what keeps pods.
         limiter: of objects.
+        surges: of Deployments.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class ClusterLoops:
         workloads: Workloads,
         checks: MigrationChecks,
         limiter: ObjectLimiter,
+        surges: Surges,
     ) -> None:
         self.cluster = cluster
         self._pods, self._jobs, self._workloads = pods, jobs, workloads
@@ -66,10 +69,13 @@ class ClusterLoops:
         )
         writer = JobWriter(cluster, jobs)
         interval = args.arbitration_args.interval.nanoseconds / 1e9
-        self.arbitrator = Arbitrator(interval, jobs, pods, checks, budgets, writer, clock)
+        self.arbitrator = Arbitrator(
+            interval, jobs, pods, checks, budgets, writer, clock, cluster.arbitrated
+        )
         self.controller = MigrationJobController(
             args, cluster, clock, jobs, pods, writer,
-            Reservations(cluster.client, clock), PodEvictors(args, cluster, clock), limiter,
+            Reservations(cluster.client, clock, cluster.without_claims),
+            PodEvictors(args, cluster, clock), limiter, surges,
         )  # fmt: skip
         self._budgets = budgets
         self._follow()
@@ -95,6 +101,11 @@ class ClusterLoops:
         )
         for kind in (Deployment, StatefulSet, ReplicaSet):
             view(kind).on_change(updated=lambda old, new: self.arbitrator.wake())
+        view(Deployment).on_change(
+            self.controller.deployment_changed,
+            lambda old, new: self.controller.deployment_changed(new),
+            lambda last, missed: self.controller.deployment_gone(last),
+        )
         view(PodMigrationJob).on_change(
             self._put_job, lambda old, new: self._put_job(new), self._job_gone
         )

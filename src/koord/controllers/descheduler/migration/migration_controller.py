@@ -30,6 +30,7 @@ from koord.controllers.descheduler.migration.arbitration.pod_index import (
 from koord.controllers.descheduler.migration.arbitration.workloads import Workloads
 from koord.controllers.descheduler.migration.cluster_loops import ClusterLoops
 from koord.controllers.descheduler.migration.course.object_limiter import ObjectLimiter
+from koord.controllers.descheduler.migration.course.surges import Surges
 from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
 from koord.controllers.descheduler.plugins.kubernetes.default_evictor import (
     DefaultEvictor,
@@ -71,7 +72,8 @@ class MigrationController(DeschedulerPlugin):
             cluster.informers.view(PriorityClass) if cluster is not None else None
         )
         movability = Movability(args, self._priority_threshold)
-        limits = MovingLimits(args, self.jobs, self._workloads)
+        surges = Surges(self._workloads, handle.clock)
+        limits = MovingLimits(args, self.jobs, self._workloads, surges)
         self.checks = MigrationChecks(args, movability, limits, self.jobs)
         self.limiter = ObjectLimiter(args, self._workloads)
         fits = args.node_fit and not args.skips("NodeFit")
@@ -82,7 +84,7 @@ class MigrationController(DeschedulerPlugin):
         if cluster is not None:
             self.loops = ClusterLoops(
                 args, cluster, handle.clock, self.pods, self.jobs, self._workloads,
-                self.checks, self.limiter,
+                self.checks, self.limiter, surges,
             )  # fmt: skip
 
     async def run(self) -> None:
@@ -108,7 +110,7 @@ class MigrationController(DeschedulerPlugin):
         return self._node_fit.pre_eviction_filter(pod)
 
     async def evict(self, pod: Pod, request: PodEviction) -> bool:
-        """Makes a job, and one for each pod of its gang; whether they are there."""
+        """Makes a job, and one for each pod of its gangs; whether they are there."""
         cluster = self.handle.cluster
         if self.args.dry_run or (cluster is not None and cluster.dry_run):
             told = log.fields(pod=pod.title, strategy=request.plugin, reason=request.reason)
@@ -117,9 +119,8 @@ class MigrationController(DeschedulerPlugin):
         if cluster is None or self._is_kept(pod):
             return False
         members = [pod]
-        gang = gang_of(pod)
-        if gang:
-            rest = sorted(self.pods.members(gang).items())
+        if gang_of(pod):
+            rest = sorted(self.pods.members(pod).items())
             members += [each for key, each in rest if key != pod_key(pod)]
             kept = (each for each in members[1:] if not self.jobs.has_open(pod_key(each)))
             if any(self.checks.permanent(each) for each in kept):
@@ -131,7 +132,7 @@ class MigrationController(DeschedulerPlugin):
         """Whether the pod may not go after all."""
         if self.refusal(pod) is not None:
             return True
-        return self.limiter.is_exceeded(pod, self.handle.clock.monotonic_seconds())
+        return self.limiter.held_back(pod, self.handle.clock.monotonic_seconds()) is not None
 
     async def _make(self, pod: Pod, request: PodEviction) -> bool:
         cluster = self.handle.cluster

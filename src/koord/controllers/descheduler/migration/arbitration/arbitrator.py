@@ -31,7 +31,7 @@ from koord.controllers.descheduler.migration.course.job_status import StatusDraf
 from koord.kube.errors import ApiError, TransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from koord.api.kinds.migration import PodMigrationJob
     from koord.api.kinds.pod import Pod
@@ -60,6 +60,7 @@ class Arbitrator:
         budgets: of the cluster.
         writer: of jobs.
         clock: the time.
+        arbitrated: gets the seconds that each round took.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Arbitrator:
         budgets: Budgets,
         writer: JobWriter,
         clock: Clock,
+        arbitrated: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self._interval_seconds = interval_seconds
         self._jobs = jobs
@@ -79,6 +81,7 @@ class Arbitrator:
         self._budgets = budgets
         self._writer = writer
         self._clock = clock
+        self._arbitrated = arbitrated
         self._changed = asyncio.Event()
         self._reports: dict[str, tuple[str, float]] = {}
 
@@ -92,7 +95,9 @@ class Arbitrator:
             await self._changed.wait()
             self._changed.clear()
             if self._jobs.waiting():
+                began = self._clock.monotonic_seconds()
                 await self.round()
+                self._arbitrated(self._clock.monotonic_seconds() - began)
             await asyncio.sleep(self._interval_seconds)
 
     async def round(self) -> None:
@@ -102,7 +107,7 @@ class Arbitrator:
         self._reports = {job.metadata.uid: told for job in jobs if (told := self._last_report(job))}
         pod_of = {job.metadata.uid: pod for job in jobs if (pod := self._pod(job)) is not None}
         budgets = BudgetRound(self._budgets, self._moving_pods)
-        for unit in _units(ordered(jobs, pod_of, self._migrating), pod_of):
+        for unit in self._units(ordered(jobs, pod_of, self._migrating), pod_of):
             await self._decide(unit, pod_of, budgets)
 
     async def _decide(
@@ -124,7 +129,7 @@ class Arbitrator:
             kept = (
                 self._moved_already(job, pod)
                 or self._checks.passing(pod, arbitrating=True)
-                or budgets.refusal(pod)
+                or (None if self._checks.is_surged(pod) else budgets.refusal(pod))
             )
             if kept is None:
                 self._jobs.let_pass(job.metadata.uid)
@@ -159,22 +164,21 @@ class Arbitrator:
         self, unit: list[PodMigrationJob], pods: list[tuple[PodMigrationJob, Pod]]
     ) -> MoveRefusal | None:
         """What is missing of a gang, which moves as a whole or not at all."""
-        gang = gang_of(pods[0][1]) if pods else ""
-        if not gang:
-            return None
-        stay = [k for k in sorted(self._pods.members(gang)) if not self._jobs.has_open(k)]
+        gangs = self._pods.gangs_of(pods[0][1]) if pods else ()
+        members = self._pods.members(pods[0][1]) if gangs else ()
+        stay = [key for key in sorted(members) if not self._jobs.has_open(key)]
         if not stay:
             return None
-        text = f"gang {gang} moves as a whole; no job moves {', '.join(stay[:3])}"
+        title = f"gang {gangs[0]} moves" if len(gangs) == 1 else f"gangs {', '.join(gangs)} move"
+        text = f"{title} as a whole; no job moves {', '.join(stay[:3])}"
         return MoveRefusal(INCOMPLETE, text + (f" and {len(stay) - 3} more" if stay[3:] else ""))
 
     def _group(self, unit: list[PodMigrationJob], pods: list[tuple[PodMigrationJob, Pod]]) -> str:
         """The group of jobs that move a gang; those that passed before a restart are of it."""
-        gang = gang_of(pods[0][1]) if pods else ""
-        if not gang:
+        if not pods or not gang_of(pods[0][1]):
             return ""
         uids = {job.metadata.uid for job in unit}
-        for key in self._pods.members(gang):
+        for key in self._pods.members(pods[0][1]):
             opened = [job for job in self._jobs.of_pod(key) if is_open(job)]
             known = [group_of(job) for job in opened if has_passed(job) and group_of(job)]
             if known:
@@ -235,13 +239,13 @@ class Arbitrator:
             if pod is not None and is_active(pod):
                 yield pod
 
-
-def _units(jobs: list[PodMigrationJob], pod_of: dict[str, Pod]) -> list[list[PodMigrationJob]]:
-    """Jobs that pass together: those of one gang, others alone."""
-    units: dict[str, list[PodMigrationJob]] = {}
-    for job in jobs:
-        pod = pod_of.get(job.metadata.uid)
-        gang = gang_of(pod) if pod is not None else ""
-        # No gang has a name without a slash.
-        units.setdefault(gang or job.metadata.uid, []).append(job)
-    return list(units.values())
+    def _units(
+        self, jobs: list[PodMigrationJob], pod_of: dict[str, Pod]
+    ) -> list[list[PodMigrationJob]]:
+        """Jobs that pass together: those of one gang, or group of gangs; others alone."""
+        units: dict[str | tuple[str, ...], list[PodMigrationJob]] = {}
+        for job in jobs:
+            pod = pod_of.get(job.metadata.uid)
+            gangs = self._pods.gangs_of(pod) if pod is not None else ()
+            units.setdefault(gangs or job.metadata.uid, []).append(job)
+        return list(units.values())

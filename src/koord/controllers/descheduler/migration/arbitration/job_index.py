@@ -90,6 +90,7 @@ class JobIndex:
         self._counted: dict[str, tuple[bool, bool]] = {}
         self._by_pod: dict[str, set[str]] = {}
         self._by_group: dict[str, set[str]] = {}
+        self._by_reservation: dict[str, set[str]] = {}
         self._waiting: dict[str, None] = {}
         # What this process let pass counts before any cache has heard of it.
         self._passed: set[str] = set()
@@ -157,6 +158,10 @@ class JobIndex:
         """Jobs that move together."""
         return [self._jobs[uid] for uid in sorted(self._by_group.get(group, ()))]
 
+    def of_reservation(self, name: str) -> list[PodMigrationJob]:
+        """Jobs that name a reservation, ended ones too."""
+        return [self._jobs[uid] for uid in sorted(self._by_reservation.get(name, ()))]
+
     def has_open(self, key: str) -> bool:
         """Whether a pod is being moved, or is about to be."""
         return any(is_open(job) for job in self.of_pod(key))
@@ -169,8 +174,8 @@ class JobIndex:
         uid, place = job.metadata.uid, self._place(job)
         self._places[uid] = place
         self._by_pod.setdefault(place.pod, set()).add(uid)
-        if group_of(job):
-            self._by_group.setdefault(group_of(job), set()).add(uid)
+        for index, key in self._more_indexes(job):
+            index.setdefault(key, set()).add(uid)
         opened = is_open(job)
         moving = opened and self.has_passed(job)
         self._counted[uid] = opened, moving
@@ -191,14 +196,22 @@ class JobIndex:
         if moving:
             self.moving.add(place, -1)
         self._waiting.pop(uid, None)
-        group = group_of(self._jobs[uid])
-        if group:
-            self._by_group[group].discard(uid)
-            if not self._by_group[group]:
-                del self._by_group[group]
+        for index, key in self._more_indexes(self._jobs[uid]):
+            index[key].discard(uid)
+            if not index[key]:
+                del index[key]
         self._by_pod[place.pod].discard(uid)
         if not self._by_pod[place.pod]:
             del self._by_pod[place.pod]
+
+    def _more_indexes(self, job: PodMigrationJob) -> Iterator[tuple[dict[str, set[str]], str]]:
+        """Indexes by what only some jobs have."""
+        for index, key in (
+            (self._by_group, group_of(job)),
+            (self._by_reservation, reservation_of_job(job)),
+        ):
+            if key:
+                yield index, key
 
     def _place(self, job: PodMigrationJob) -> JobPlace:
         ref = job.spec.pod_ref
@@ -214,6 +227,13 @@ def job_pod_key(job: PodMigrationJob) -> str:
     """``namespace/name`` of the pod that a job names."""
     ref = job.spec.pod_ref
     return f"{ref.namespace}/{ref.name}" if ref is not None else "/"
+
+
+def reservation_of_job(job: PodMigrationJob) -> str:
+    """The name of the reservation that a job names; empty for none."""
+    options = job.spec.reservation_options
+    ref = options.reservation_ref if options is not None else None
+    return ref.name if ref is not None else ""
 
 
 def is_open(job: PodMigrationJob) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.api.kinds.migration import RESERVATION_FIRST
 from koord.controllers.cluster.pods import controller
 from koord.controllers.descheduler.migration.arbitration.job_index import WHOLE
 from koord.controllers.descheduler.migration.arbitration.pod_index import pod_key
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         Workloads,
         WorkloadState,
     )
+    from koord.controllers.descheduler.migration.course.surges import Surges
     from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
 
 
@@ -36,15 +38,31 @@ class MovingLimits:
         args: of the plugin.
         jobs: that there are.
         workloads: of pods.
+        surges: of Deployments; None where nothing is surged.
     """
 
-    def __init__(self, args: MigrationControllerArgs, jobs: JobIndex, workloads: Workloads) -> None:
+    def __init__(
+        self,
+        args: MigrationControllerArgs,
+        jobs: JobIndex,
+        workloads: Workloads,
+        surges: Surges | None = None,
+    ) -> None:
         self._args = args
         self._jobs = jobs
         self._workloads = workloads
+        self._surges = surges
+
+    def is_surged(self, pod: Pod) -> bool:
+        """Whether another pod takes its place before the pod goes, as its Deployment asks."""
+        first = self._args.default_job_mode == RESERVATION_FIRST
+        return first and self._surges is not None and self._surges.wants_surge(pod)
 
     def replicas_refusal(self, pod: Pod) -> MoveRefusal | None:
         """Whether the pod's workload is too small to lose a pod."""
+        if self._surges is not None and self.is_surged(pod):
+            why = self._surges.refusal(pod)
+            return MoveRefusal("SurgeRefused", why) if why else None
         workload = self._workloads.of(pod)
         args = self._args
         if workload is None or args.skip_check_expected_replicas or args.skips("ExpectedReplicas"):

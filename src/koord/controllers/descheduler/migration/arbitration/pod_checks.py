@@ -60,6 +60,10 @@ class MigrationChecks:
             return None
         return self._movability.refusal(pod) or self._limits.replicas_refusal(pod)
 
+    def is_surged(self, pod: Pod) -> bool:
+        """Whether another pod takes its place before the pod goes: no budget is touched."""
+        return self._limits.is_surged(pod)
+
     def passing(self, pod: Pod, arbitrating: bool) -> MoveRefusal | None:
         """What time mends."""
         if pod_traits.asks_to_be_evicted(pod):

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from koord.api.protocol.gang import gang_name
+from koord.api.protocol.gang import gang_name, groups
 from koord.controllers.cluster.pods import controller
 from koord.controllers.descheduler.snapshot import FINISHED
 
@@ -29,6 +30,8 @@ class PodIndex:
         self._by_controller: dict[str, dict[str, Pod]] = {}
         self._unavailable: dict[str, set[str]] = {}
         self._by_gang: dict[str, dict[str, Pod]] = {}
+        # By gang, how often its pods name other gangs as of one group with it.
+        self._named: dict[str, Counter[str]] = {}
         for pod in pods:
             self.put(pod)
 
@@ -45,6 +48,9 @@ class PodIndex:
         gang = gang_of(pod)
         if gang and is_active(pod):
             self._by_gang.setdefault(gang, {})[key] = pod
+            named = _other_gangs(pod, gang)
+            if named:
+                self._named.setdefault(gang, Counter()).update(named)
 
     def remove(self, key: str) -> None:
         """A pod is gone."""
@@ -55,7 +61,18 @@ class PodIndex:
         if owner is not None:
             _drop(self._by_controller, owner.uid, key)
             _drop(self._unavailable, owner.uid, key)
-        _drop(self._by_gang, gang_of(old), key)
+        gang = gang_of(old)
+        if key in self._by_gang.get(gang, ()):
+            _drop(self._by_gang, gang, key)
+            self._unname(gang, old)
+
+    def _unname(self, gang: str, pod: Pod) -> None:
+        named = _other_gangs(pod, gang)
+        if named:
+            self._named[gang].subtract(named)
+            self._named[gang] = +self._named[gang]
+            if not self._named[gang]:
+                del self._named[gang]
 
     def get(self, key: str) -> Pod | None:
         """The pod of a key."""
@@ -69,9 +86,29 @@ class PodIndex:
         """Keys of a controller's pods that ended, are being deleted or are not Ready."""
         return self._unavailable.get(uid, ())
 
-    def members(self, gang: str) -> Mapping[str, Pod]:
-        """The pods of a gang that have not ended and are not being deleted, by key."""
-        return self._by_gang.get(gang, _NONE)
+    def gangs_of(self, pod: Pod) -> tuple[str, ...]:
+        """The gangs that move together with a pod, in order; none for a pod of no gang.
+
+        Gangs are of one group where pods of each name the other: what one alone says is no word
+        for both.
+        """
+        gang = gang_of(pod)
+        found, todo = {gang}, [gang]
+        while todo:
+            each = todo.pop()
+            for other in self._named.get(each, ()):
+                if other not in found and each in self._named.get(other, ()):
+                    found.add(other)
+                    todo.append(other)
+        return tuple(sorted(found)) if gang else ()
+
+    def members(self, pod: Pod) -> Mapping[str, Pod]:
+        """The pods that move together with one, it too, by key: those of its gangs that have not
+        ended and are not being deleted."""
+        gangs = self.gangs_of(pod)
+        if len(gangs) <= 1:
+            return self._by_gang.get(gangs[0], _NONE) if gangs else _NONE
+        return {key: each for gang in gangs for key, each in self._by_gang.get(gang, _NONE).items()}
 
 
 def pod_key(pod: Pod) -> str:
@@ -83,6 +120,10 @@ def gang_of(pod: Pod) -> str:
     """``namespace/name`` of the pod's gang; empty for none."""
     name = gang_name(pod)
     return f"{pod.metadata.namespace}/{name}" if name else ""
+
+
+def _other_gangs(pod: Pod, gang: str) -> set[str]:
+    return set(groups(pod)) - {gang}
 
 
 def is_active(pod: Pod) -> bool:

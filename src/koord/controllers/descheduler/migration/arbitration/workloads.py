@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.views import InformerViews, View
     from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
 
+_REPLICA_SET = ("apps", "ReplicaSet")
 _KRUISE = "apps.kruise.io"
 CLONE_SET = Kind(_KRUISE, "v1alpha1", "CloneSet", "clonesets", True, "workloads.Workload")
 ADVANCED_STATEFUL_SET = Kind(
@@ -100,6 +101,35 @@ class Workloads:
             left.discard(replica_set.metadata.uid)
             if not left:
                 self._sets.pop(owner.uid, None)
+
+    def deployment_of(self, pod: Pod) -> Deployment | None:
+        """The Deployment of a pod, where it has one."""
+        owner = controller(pod)
+        if (
+            owner is None
+            or ("apps", owner.kind) != _REPLICA_SET
+            or (_REPLICA_SET not in self._views)
+        ):
+            return None
+        namespace = pod.metadata.namespace
+        replica_set = self._find("apps", owner, namespace)
+        reference = _deployment(replica_set) if replica_set is not None else None
+        found = self._find("apps", reference, namespace) if reference is not None else None
+        return found if isinstance(found, Deployment) else None
+
+    def pods_of(self, deployment: str) -> list[Pod]:
+        """The pods of a Deployment that have not ended and are not being deleted, oldest first.
+
+        Args:
+            deployment: uid.
+        """
+        pods = [
+            pod
+            for uid in sorted(self._sets.get(deployment, ()))
+            for pod in self._pods.controlled_by(uid).values()
+            if is_active(pod)
+        ]
+        return sorted(pods, key=lambda pod: (str(pod.metadata.creation_timestamp), pod.title))
 
     def of(self, pod: Pod) -> WorkloadState | None:
         """The workload of a pod; None where it has no controller."""

@@ -16,15 +16,16 @@ from koord.api.timestamps import seconds_text
 from koord.base import faults
 from koord.base.errors import one_line
 from koord.controllers.descheduler.migration.arbitration.job_writer import ACTION
-from koord.controllers.descheduler.migration.course.next_step import eviction_reason
 from koord.controllers.descheduler.migration.course.object_limiter import EvictionBucket
+from koord.controllers.descheduler.migration.course.surge_pass import eviction_reason
 from koord.controllers.descheduler.migration.migration_args import DELETE, POLICIES, SOFT_EVICTION
 from koord.kube.errors import ApiError, TransportError
-from koord.kube.patches import Patch
+from koord.kube.patches import Patch, preconditions_of
 
 if TYPE_CHECKING:
     from koord.api.kinds.migration import DeleteOptions, PodMigrationJob
     from koord.base.clock import Clock
+    from koord.base.documents import Document
     from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
 
@@ -72,6 +73,24 @@ class PodEvictors:
             text = f'Pod evicted from node "{pod.spec.node_name}" {reason}'
             self._cluster.events.event(pod, "Normal", "Descheduled", text, action=ACTION)
         return why
+
+    async def revoke(self, pod: Pod) -> None:
+        """Takes a soft eviction back; a pod that is gone is well.
+
+        Raises:
+            ApiError: the server refuses, also where anybody wrote meanwhile.
+            TransportError: no answer came.
+        """
+        meta = pod.metadata
+        change: Document = {
+            "metadata": {"annotations": {keys.SOFT_EVICTION: None}, **preconditions_of(meta)}
+        }
+        faults.point("descheduler.migration.revoke")
+        try:
+            await self._cluster.client.patch(Pod, meta.name, Patch.merge(change), meta.namespace)
+        except ApiError as error:
+            if error.http_status != _NOT_FOUND:
+                raise
 
     async def _result(self, job: PodMigrationJob, pod: Pod) -> str:
         """Why the pod was not asked; empty where it was, or is gone already."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from koord.api.kinds.migration import EVICT_DIRECTLY, RUNNING, PodMigrationJob
-from koord.api.kinds.pod import Pod
+from koord.api.kinds.migration import PodMigrationJob
 from koord.api.kinds.reservation import FAILED, SUCCEEDED, Reservation
 from koord.api.protocol import keys
 from koord.base import log
@@ -22,33 +21,43 @@ from koord.controllers.descheduler.migration.arbitration.job_index import (
     is_open,
     is_ours,
     job_pod_key,
+    reservation_of_job,
 )
-from koord.controllers.descheduler.migration.course import next_step as steps
-from koord.controllers.descheduler.migration.course.job_groups import JobLinks, group_state
+from koord.controllers.descheduler.migration.course import job_pass as steps
+from koord.controllers.descheduler.migration.course.job_groups import JobLinks
 from koord.controllers.descheduler.migration.course.job_status import (
     EVICTING,
     EVICTION,
     FAILED_EVICT,
     FALSE,
-    RESERVATION_BOUND,
     RESERVATION_CREATED,
-    TRUE,
     StatusDraft,
-    condition,
+    is_bound,
 )
-from koord.controllers.descheduler.migration.course.reservation_queue import ReservationQueue
+from koord.controllers.descheduler.migration.course.next_step import next_step, seconds_left
+from koord.controllers.descheduler.migration.course.reservation_pool import ReservationPool
+from koord.controllers.descheduler.migration.course.reservations import reference_to
+from koord.controllers.descheduler.migration.course.surge_pass import eviction_message
+from koord.controllers.descheduler.migration.course.surroundings import (
+    SurroundingsReader,
+    is_pod_of,
+)
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
 
 if TYPE_CHECKING:
+    from koord.api.kinds.pod import Pod
+    from koord.api.kinds.workloads import Deployment
     from koord.base.clock import Clock
     from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
     from koord.controllers.descheduler.migration.arbitration.job_writer import JobWriter
     from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
     from koord.controllers.descheduler.migration.course.evictors import PodEvictors
+    from koord.controllers.descheduler.migration.course.job_pass import JobSurroundings
     from koord.controllers.descheduler.migration.course.object_limiter import ObjectLimiter
     from koord.controllers.descheduler.migration.course.reservations import Reservations
+    from koord.controllers.descheduler.migration.course.surges import Surges
     from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
 
 _CONFLICT, _NOT_FOUND = 409, 404
@@ -57,7 +66,7 @@ _STALE_SECONDS = 0.2
 _SWEEP_SECONDS = 60.0
 _LEAST_SECONDS = 0.1
 _MARGIN_SECONDS, _WITHOUT_TTL_SECONDS = 300.0, 1800.0
-_GONE = "gone:"
+_GONE, _SURGED = "gone:", "surged:"
 _LOG = log.get("descheduler.migration")
 
 
@@ -74,6 +83,7 @@ class MigrationJobController:
         reservations: writes of those.
         evictors: make pods go.
         limiter: of objects.
+        surges: of Deployments.
     """
 
     def __init__(
@@ -87,8 +97,8 @@ class MigrationJobController:
         reservations: Reservations,
         evictors: PodEvictors,
         limiter: ObjectLimiter,
+        surges: Surges,
     ) -> None:
-        self._args = args
         self._cluster = cluster
         self._clock = clock
         self._jobs = jobs
@@ -97,10 +107,15 @@ class MigrationJobController:
         self._reservations = reservations
         self._evictors = evictors
         self._limiter = limiter
+        self._surges = surges
         self._held = cluster.informers.view(Reservation)
         self._links = JobLinks()
         self._made: dict[str, str] = {}
-        self._queue_of_workloads = ReservationQueue()
+        self._pool = ReservationPool(jobs)
+        self._exchanging: set[str] = set()
+        self._reader = SurroundingsReader(
+            args, cluster, clock, jobs, pods, self._held, reservations, self._pool, limiter, surges
+        )
         self._controller: Controller[str] = Controller(
             "podmigrationjob",
             self._reconcile,
@@ -113,12 +128,11 @@ class MigrationJobController:
         self._held.on_change(
             self._reservation_changed,
             lambda old, new: self._reservation_changed(new),
-            lambda last, missed: self._reservation_changed(last),
+            lambda last, missed: self._reservation_gone(last),
         )
 
     async def run(self) -> None:
         """Works until cancelled."""
-        self._hold_places()
         async with asyncio.TaskGroup() as tasks:
             sweep = self._cluster.supervisor.keep("podmigrationjob sweep", self._sweep)
             tasks.create_task(sweep, name="podmigrationjob sweep")
@@ -135,8 +149,8 @@ class MigrationJobController:
         if job.status.pod_ref is not None:
             linked.append(f"pod {job.status.pod_ref.namespace}/{job.status.pod_ref.name}")
         self._links.put(uid, linked)
-        if not is_open(job) or _is_bound(job):
-            self._release_place(uid)
+        if not is_open(job) or is_bound(job.status):
+            self._queue(*self._pool.forget(job, self._reservation_name(job)))
         self._queue(uid)
         if group_of(job):
             for each in self._jobs.of_group(group_of(job)):
@@ -146,8 +160,9 @@ class MigrationJobController:
         """A job was deleted: its reservation goes too."""
         uid = job.metadata.uid
         self._links.put(uid, ())
-        self._release_place(uid)
+        self._queue(*self._pool.forget(job, self._reservation_name(job)))
         if is_ours(job):
+            self._controller.queue.add(_SURGED + uid)
             self._controller.queue.add(_GONE + self._reservation_name(job))
             self._made.pop(uid, None)
             for each in self._jobs.of_group(group_of(job)) if group_of(job) else ():
@@ -161,56 +176,74 @@ class MigrationJobController:
             self._queue(uid)
 
     def _reservation_changed(self, reservation: Reservation) -> None:
+        self._queue(*self._pool.put(reservation))
+        self._queue_jobs_of(reservation)
+
+    def _reservation_gone(self, reservation: Reservation) -> None:
+        self._queue(*self._pool.remove(reservation))
+        self._queue_jobs_of(reservation)
+
+    def _queue_jobs_of(self, reservation: Reservation) -> None:
         name = reservation.metadata.name
         for owner in reservation.metadata.owner_references:
             if owner.kind == "PodMigrationJob":
-                if reservation.status.phase in (SUCCEEDED, FAILED):
-                    self._release_place(owner.uid)
-                self._made[owner.uid] = name
+                self._made.setdefault(owner.uid, name)
                 self._queue(owner.uid)
         for uid in self._links.of(f"reservation {name}"):
             self._queue(uid)
 
+    def deployment_changed(self, deployment: Deployment) -> None:
+        """A Deployment is there, or has changed."""
+        self._queue(*sorted(self._surges.put(deployment)))
+
+    def deployment_gone(self, deployment: Deployment) -> None:
+        """A Deployment was deleted."""
+        self._queue(*sorted(self._surges.remove(deployment)))
+
     def _reservation_name(self, job: PodMigrationJob) -> str:
         """The reservation that a job names, or would be given."""
-        options, uid = job.spec.reservation_options, job.metadata.uid
-        if options is not None and options.reservation_ref is not None:
-            return options.reservation_ref.name
-        return self._made.get(uid, uid)
+        return reservation_of_job(job) or self._made.get(job.metadata.uid, job.metadata.uid)
 
-    def _release_place(self, uid: str) -> None:
-        for waiting in self._queue_of_workloads.release(uid):
-            self._queue(waiting)
-
-    def _queue(self, uid: str) -> None:
-        self._controller.queue.add(uid)
+    def _queue(self, *uids: str) -> None:
+        for uid in uids:
+            self._controller.queue.add(uid)
 
     # One job.
 
     async def _reconcile(self, uid: str) -> float | None:
-        if uid.startswith(_GONE):
-            await self._release(uid.removeprefix(_GONE))
-            return None
         job = self._jobs.get(uid)
-        if job is None or not is_ours(job):
-            return None
         try:
+            if uid.startswith((_GONE, _SURGED)):
+                await self._clean(uid)
+                return None
+            if job is None or not is_ours(job):
+                return None
             again = await self.one_pass(job)
             # A moment too early it would only be looked at again, and again.
             return None if again is None else max(again, _LEAST_SECONDS)
         except ApiError as error:
             if error.http_status not in (_CONFLICT, _NOT_FOUND):
                 raise
+            if job is not None:
+                # An answer that came late may have put an older job over a newer one.
+                await self._writer.ask(job)
             return _STALE_SECONDS
+
+    async def _clean(self, what: str) -> None:
+        """Takes back what is left of a job that is gone."""
+        if what.startswith(_GONE):
+            await self._release(what.removeprefix(_GONE))
+        elif self._jobs.get(what.removeprefix(_SURGED)) is None:
+            await self._surges.undo(self._cluster.client, what.removeprefix(_SURGED), None)
 
     async def one_pass(self, job: PodMigrationJob) -> float | None:
         """Does the next step of a job; after how many seconds it wants to be looked at again."""
         now = self._clock.wall_seconds()
-        left = steps.seconds_left(job, now) if is_open(job) and not job.spec.paused else None
+        left = seconds_left(job, now) if is_open(job) and not job.spec.paused else None
         if is_open(job) and not has_passed(job) and (left is None or left > 0):
             return left
-        surroundings = await self._look(job, now)
-        step = steps.next_step(job, surroundings)
+        surroundings = await self._reader.read(job, self._reservation_name(job))
+        step = next_step(job, surroundings)
         done = await self._do(job, step, surroundings)
         again = done if done is not None else step.again_seconds
         if left is None or left <= 0:
@@ -233,16 +266,59 @@ class MigrationJobController:
             await self._reserve(job, pod)
         elif step.action == steps.ORDER and held is not None:
             await self._reservations.order(held)
-        elif step.action == steps.ROLL_BACK and held is not None:
-            await self._reservations.delete(held)
+        elif step.action == steps.ROLL_BACK:
+            given = surroundings.pool.spare or held
+            if given is not None:
+                await self._reservations.delete(given)
+        elif step.action == steps.REVOKE and pod is not None:
+            await self._evictors.revoke(pod)
         elif step.action == steps.EVICT and pod is not None:
             return await self._evict(job, pod)
+        elif step.action in (steps.EXCHANGE, steps.TAKE_SPARE):
+            await self._exchange(job, surroundings)
+        elif step.action in (steps.SCALE_UP, steps.SCALE_DOWN, steps.UNDO_SURGE):
+            await self._surge(step.action, job, surroundings)
         return None
+
+    async def _surge(
+        self, action: str, job: PodMigrationJob, surroundings: JobSurroundings
+    ) -> None:
+        client, state, pod = self._cluster.client, surroundings.surge, surroundings.pod
+        if action == steps.UNDO_SURGE:
+            old = pod if pod is not None and is_pod_of(job, pod) else None
+            await self._surges.undo(client, job.metadata.uid, old)
+        elif action == steps.SCALE_UP and state is not None:
+            await self._surges.scale_up(client, job, state)
+        elif state is not None and pod is not None:
+            await self._surges.scale_down(client, state, pod)
+            self._limiter.evicted(pod, self._clock.monotonic_seconds())
+
+    async def _exchange(self, job: PodMigrationJob, surroundings: JobSurroundings) -> None:
+        """The job names another reservation from now on; its own, if free, is the other job's."""
+        held, pool = surroundings.reservation, surroundings.pool
+        if pool.spare is not None:
+            await self._writer.name_reservation(job, reference_to(pool.spare))
+        if pool.taken is None or held is None or pool.taken.metadata.name in self._exchanging:
+            return
+        name = pool.taken.metadata.name
+        other = next(iter(self._jobs.of_reservation(name)), None)
+        if other is None:
+            return
+        self._exchanging.add(name)
+        try:
+            self._queue(*self._pool.put(await self._reservations.give(held, other)))
+            await self._writer.name_reservation(job, reference_to(pool.taken))
+        finally:
+            self._exchanging.discard(name)
+        self._queue(other.metadata.uid)
 
     async def _reserve(self, job: PodMigrationJob, pod: Pod) -> None:
         draft = StatusDraft(job.status, self._clock.wall_seconds())
+        name, owner = "", controller(pod)
+        self._pool.expect(owner.uid if owner is not None else "", job.metadata.uid)
         try:
             ref = await self._reservations.make(job, pod)
+            name = ref.name if ref is not None else ""
         except (ApiError, TransportError) as error:
             text = f"Failed to create Reservation caused by {one_line(str(error))}"
             reason = "FailedCreateReservation"
@@ -250,6 +326,8 @@ class MigrationJobController:
             events = [(steps.WARNING, reason, text)] if told else []
             await self._writer.status(job, draft.status, events)
             raise
+        finally:
+            self._queue(*self._pool.made(job, name))
         if ref is None:
             text = f'Abort job caused by missing Pod "{job_pod_key(job)}"'
             draft.fail("MissingPod", text)
@@ -264,7 +342,7 @@ class MigrationJobController:
         why = await self._evictors.evict(job, pod)
         if not why:
             self._limiter.evicted(pod, self._clock.monotonic_seconds())
-            message = steps.eviction_message(job, pod)
+            message = eviction_message(job, pod)
             draft = StatusDraft(job.status, self._clock.wall_seconds())
             draft.report(EVICTION, FALSE, EVICTING, message)
             await self._writer.status(job, draft.status, [(steps.NORMAL, EVICTING, message)])
@@ -275,63 +353,6 @@ class MigrationJobController:
         events = [(steps.WARNING, EVICTING, text)] if told else []
         await self._writer.status(job, draft.status, events)
         return steps.AGAIN_SECONDS
-
-    async def _look(self, job: PodMigrationJob, now: float) -> steps.JobSurroundings:
-        pod = await self._pod_of(job)
-        name = self._reservation_name(job)
-        held = self._held.get(name)
-        options = job.spec.reservation_options
-        named = options is not None and options.reservation_ref is not None
-        if held is None and named and is_open(job):
-            # An informer may be behind what this process made; nothing is given up on its word.
-            held = await self._reservations.get(name)
-        bound = None
-        if held is not None and held.status.current_owners:
-            owner = held.status.current_owners[0]
-            bound = self._pods.get(f"{owner.namespace}/{owner.name}")
-            bound = bound if bound is not None and bound.metadata.uid == owner.uid else None
-        limited = pod is not None and self._limiter.is_exceeded(
-            pod, self._clock.monotonic_seconds()
-        )
-        mode = self._args.default_job_mode
-        group = group_state(job, self._jobs, mode)
-        may_reserve = named or pod is None or self._may_reserve(job, pod)
-        return steps.JobSurroundings(now, pod, held, bound, limited, mode, group, may_reserve)
-
-    def _may_reserve(self, job: PodMigrationJob, pod: Pod) -> bool:
-        """Whether it is the job's turn among those of its workload."""
-        if job.status.phase != RUNNING or (job.spec.mode or self._args.default_job_mode) == (
-            EVICT_DIRECTLY
-        ):
-            return False
-        owner, group = controller(pod), group_of(job)
-        members = [each.metadata.uid for each in self._jobs.of_group(group)] if group else []
-        return self._queue_of_workloads.take(owner.uid if owner else "", job.metadata.uid, members)
-
-    def _hold_places(self) -> None:
-        """Takes the turns of jobs that an earlier process reserved for."""
-        for job in self._jobs:
-            held = self._held.get(self._reservation_name(job))
-            if held is None or not is_open(job) or _is_bound(job):
-                continue
-            for owner in held.spec.owners:
-                if owner.controller is not None:
-                    self._queue_of_workloads.hold(owner.controller.uid, job.metadata.uid)
-
-    async def _pod_of(self, job: PodMigrationJob) -> Pod | None:
-        key, ref = job_pod_key(job), job.spec.pod_ref
-        found = self._pods.get(key)
-        if found is not None or ref is None or not (ref.name and ref.namespace):
-            return found
-        if not is_open(job) or condition(job.status, EVICTION) is not None:
-            return None
-        try:
-            # Likewise: a job may name a pod that is newer than the cache.
-            return await self._cluster.client.get(Pod, ref.name, ref.namespace)
-        except ApiError as error:
-            if error.http_status != _NOT_FOUND:
-                raise
-            return None
 
     async def _release(self, name: str) -> None:
         """Deletes the reservation of a job that is gone."""
@@ -352,7 +373,7 @@ class MigrationJobController:
             await asyncio.sleep(_SWEEP_SECONDS)
 
     async def sweep_once(self) -> None:
-        """Deletes jobs that are old, and reservations whose jobs are gone."""
+        """Deletes jobs that are old, and reservations and surges whose jobs are gone."""
         now = self._clock.wall_seconds()
         for job in self._jobs:
             if is_ours(job) and _is_old(job, now):
@@ -362,6 +383,10 @@ class MigrationJobController:
             if owners and not any(self._jobs.get(uid) for uid in owners):
                 self._controller.queue.add(_GONE + name)
 
+        for uid in self._surges.jobs():
+            if self._jobs.get(uid) is None:
+                self._controller.queue.add(_SURGED + uid)
+
     async def _collect(self, job: PodMigrationJob) -> None:
         try:
             await self._writer.delete(job)
@@ -370,11 +395,6 @@ class MigrationJobController:
                 return
             told = log.fields(job=job.metadata.name, error=one_line(str(error)))
             _LOG.warning("an old job is not deleted", extra=told)
-
-
-def _is_bound(job: PodMigrationJob) -> bool:
-    found = condition(job.status, RESERVATION_BOUND)
-    return found is not None and found.status == TRUE
 
 
 def _is_old(job: PodMigrationJob, now: float) -> bool:

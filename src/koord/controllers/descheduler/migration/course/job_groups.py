@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from koord.api.kinds.migration import ABORTED, EVICT_DIRECTLY, FAILED, RUNNING, SUCCEEDED
 from koord.controllers.descheduler.migration.arbitration.job_index import group_of
+from koord.controllers.descheduler.migration.course.job_pass import GroupState
 from koord.controllers.descheduler.migration.course.job_status import (
     RESERVATION_SCHEDULED,
     TRUE,
     condition,
     eviction_began,
 )
-from koord.controllers.descheduler.migration.course.next_step import GroupState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

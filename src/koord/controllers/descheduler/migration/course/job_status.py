@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 RESERVATION_CREATED = "ReservationCreated"
 RESERVATION_SCHEDULED = "ReservationScheduled"
 EVICTION = "Eviction"
+SURGE = "Surge"
+"""Condition of koord's own: whether a Deployment has a second replica for the job."""
 POD_SCHEDULED = "PodScheduled"
 RESERVATION_BOUND = "ReservationBound"
 POD_BOUND_RESERVATION = "PodBoundReservation"
@@ -102,3 +104,9 @@ def eviction_began(status: PodMigrationJobStatus) -> bool:
     """Whether the pod of a job was asked to go, or may have been."""
     found = condition(status, EVICTION)
     return found is not None and (found.status == TRUE or found.reason == EVICTING)
+
+
+def is_bound(status: PodMigrationJobStatus) -> bool:
+    """Whether a pod has taken the reservation of a job."""
+    found = condition(status, RESERVATION_BOUND)
+    return found is not None and found.status == TRUE

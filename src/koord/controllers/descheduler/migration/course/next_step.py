@@ -6,87 +6,46 @@ Rules: docs/reference/migration.md#reconcile, docs/reference/migration.md#evicti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from koord.api.kinds import reservation as kinds
 from koord.api.kinds.migration import EVICT_DIRECTLY, PENDING, RUNNING
 from koord.api.protocol import keys
-from koord.controllers.descheduler.migration.arbitration.job_index import is_open, job_pod_key
-from koord.controllers.descheduler.migration.arbitration.pod_index import is_ready, pod_key
+from koord.api.protocol.eviction import soft_eviction
+from koord.base.errors import KoordError
+from koord.controllers.descheduler.migration.arbitration.job_index import is_open
 from koord.controllers.descheduler.migration.course import job_status
-from koord.controllers.descheduler.migration.course.job_status import StatusDraft
+from koord.controllers.descheduler.migration.course.job_pass import (
+    AGAIN_SECONDS,
+    EVICT,
+    EXCHANGE,
+    NAME_POD,
+    NORMAL,
+    NOTHING,
+    ORDER,
+    RESERVE,
+    REVOKE,
+    ROLL_BACK,
+    TAKE_SPARE,
+    UNDO_SURGE,
+    WARNING,
+    JobStep,
+)
+from koord.controllers.descheduler.migration.course.reservation_pool import is_free
+from koord.controllers.descheduler.migration.course.surge_pass import (
+    SurgePass,
+    eviction_message,
+    eviction_reason,
+)
+from koord.controllers.descheduler.migration.course.surge_state import is_marked
 
 if TYPE_CHECKING:
-    from koord.api.kinds.meta import ObjectReference
-    from koord.api.kinds.migration import PodMigrationJob, PodMigrationJobStatus
+    from koord.api.kinds.migration import PodMigrationJob
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.reservation import Reservation, ReservationCondition
+    from koord.controllers.descheduler.migration.course.job_pass import JobSurroundings
 
-AGAIN_SECONDS = 3.0
-NOTHING, WRITE, NAME_POD, RESERVE, ORDER, EVICT, ROLL_BACK = (
-    "nothing", "write", "name pod", "reserve", "order", "evict", "roll back",
-)  # fmt: skip
-NORMAL, WARNING = "Normal", "Warning"
-
-
-@dataclass(frozen=True)
-class GroupState:
-    """The jobs that move together with one.
-
-    Attributes:
-        ready: whether each of them may evict now.
-        begun: whether the pod of any was asked to go.
-        broken: why they cannot go together any more; empty while they can.
-    """
-
-    ready: bool = True
-    begun: bool = False
-    broken: str = ""
-
-
-@dataclass(frozen=True)
-class JobSurroundings:
-    """What a job stands for, as far as it is there.
-
-    Attributes:
-        now_seconds: wall time.
-        pod: that is named; another one of that name too.
-        reservation: that is named, or would be made.
-        bound_pod: the first owner of the reservation.
-        limited: whether the limiter of objects keeps the pod.
-        default_mode: of jobs that name none.
-        group: of a job that moves alone, nothing.
-        may_reserve: whether no other job of the workload has a reservation that waits.
-    """
-
-    now_seconds: float
-    pod: Pod | None = None
-    reservation: Reservation | None = None
-    bound_pod: Pod | None = None
-    limited: bool = False
-    default_mode: str = ""
-    group: GroupState = field(default_factory=GroupState)
-    may_reserve: bool = True
-
-
-@dataclass(frozen=True)
-class JobStep:
-    """What is done in one pass.
-
-    Attributes:
-        action: ``write``: only the status. ``name pod``: the pod's uid into the spec. ``reserve``:
-            make the reservation. ``order``: label it. ``evict``: the status, which says that it is
-            about to happen, then the pod. ``roll back``: delete the reservation.
-        status: as it is to be; None where nothing of it changes.
-        events: type, reason and message, in order, once the status is written.
-        again_seconds: when to look again although nothing changes; None for not before.
-    """
-
-    action: str = NOTHING
-    status: PodMigrationJobStatus | None = None
-    events: tuple[tuple[str, str, str], ...] = ()
-    again_seconds: float | None = None
+OBJECT_LIMITER = "ObjectLimiter"
 
 
 def next_step(job: PodMigrationJob, surroundings: JobSurroundings) -> JobStep:
@@ -107,13 +66,34 @@ def seconds_left(job: PodMigrationJob, now_seconds: float) -> float | None:
 
 
 def _ended(job: PodMigrationJob, surroundings: JobSurroundings) -> JobStep:
-    """A job that did not end well leaves no reservation of its own that holds anything."""
+    """A job that ended leaves no surge, and no reservation of its own that holds anything."""
+    pod, ref, surge = surroundings.pod, job.spec.pod_ref, surroundings.surge
+    own = pod if pod is not None and ref is not None and pod.metadata.uid == ref.uid else None
+    well = job.status.phase == job_status.ENDED_WELL
+    if (surge is not None and surge.is_begun) or (not well and is_marked(own)):
+        return JobStep(UNDO_SURGE)
+    softly = not well and own is not None and _is_softly_evicted(job, own)
+    if softly and not surroundings.moved_otherwise:
+        return JobStep(REVOKE)
+    if surroundings.pool.spare is not None:
+        return JobStep(ROLL_BACK)
     held = surroundings.reservation
-    if job.status.phase == job_status.ENDED_WELL or held is None or not is_own(held, job):
+    if well or held is None or not is_own(held, job):
         return JobStep()
-    if held.status.phase in (kinds.SUCCEEDED, kinds.FAILED) or held.status.current_owners:
-        return JobStep()
-    return JobStep(ROLL_BACK)
+    return JobStep(ROLL_BACK) if is_free(held) else JobStep()
+
+
+def _is_softly_evicted(job: PodMigrationJob, pod: Pod) -> bool:
+    """Whether a pod is still asked to go by what this job wrote on it."""
+    if not job_status.eviction_began(job.status):
+        return False
+    try:
+        record = soft_eviction(pod)
+    except KoordError:
+        return False
+    trigger = job.metadata.annotations.get(keys.EVICT_TRIGGER, "")
+    mine = trigger, eviction_reason(job)
+    return record is not None and (record.initiator, record.reason) == mine
 
 
 def is_own(reservation: Reservation, job: PodMigrationJob) -> bool:
@@ -139,14 +119,8 @@ def is_unplaced(pod: Pod) -> bool:
     return found is None or found.status == job_status.FALSE
 
 
-class _Pass:
+class _Pass(SurgePass):
     """One pass over the rules, in order; the first that has something to wait for ends it."""
-
-    def __init__(self, job: PodMigrationJob, surroundings: JobSurroundings) -> None:
-        self._job, self._surroundings = job, surroundings
-        self._draft = StatusDraft(job.status, surroundings.now_seconds)
-        self._events: list[tuple[str, str, str]] = []
-        self._title = f'"{job_pod_key(job)}"'
 
     def run(self) -> JobStep:
         left = seconds_left(self._job, self._surroundings.now_seconds)
@@ -154,17 +128,30 @@ class _Pass:
             return self._fail("Timeout", "Abort job caused by timeout")
         if self._job.status.phase in ("", PENDING):
             return self._begin()
-        passes = keys.DESCHEDULER_EVICT in self._job.metadata.annotations
-        if (
-            self._surroundings.limited
-            and not passes
-            and not job_status.eviction_began(self._job.status)
-        ):
-            return self._end(again=AGAIN_SECONDS)
+        limited = self._limited()
+        if limited is not None:
+            return limited
         mode = self._job.spec.mode or self._surroundings.default_mode
         if mode == EVICT_DIRECTLY:
+            if self._surroundings.surge is not None:
+                return self._refuse_direct()
             return self._evict() or self._succeed(f"Pod {self._title} has been evicted")
         return self._with_reservation()
+
+    def _limited(self) -> JobStep | None:
+        """While the limiter of objects keeps the pod; said once, as long as nothing else is."""
+        limited, status = self._surroundings.limited, self._draft.status
+        passes = keys.DESCHEDULER_EVICT in self._job.metadata.annotations
+        if limited is None or passes or job_status.eviction_began(self._job.status):
+            if status.reason == OBJECT_LIMITER:
+                # The last condition counts again.
+                last = self._draft.condition(status.status)
+                status.reason, status.message = (last.reason, last.message) if last else ("", "")
+            return None
+        if status.reason != OBJECT_LIMITER:
+            status.reason, status.message = OBJECT_LIMITER, limited.message
+            self._say(NORMAL, OBJECT_LIMITER, limited.message)
+        return self._end(again=max(limited.seconds, AGAIN_SECONDS))
 
     def _begin(self) -> JobStep:
         ref, pod = self._job.spec.pod_ref, self._surroundings.pod
@@ -183,7 +170,10 @@ class _Pass:
         if ref is None:
             if self._surroundings.pod is None:
                 return self._missing_pod()
-            return self._end(RESERVE if self._surroundings.may_reserve else NOTHING)
+            refused = self._surge_refused()
+            if refused is not None:
+                return refused
+            return self._end(RESERVE if self._surroundings.pool.may_reserve else NOTHING)
         if held is None:
             return self._missing_reservation(ref)
         if keys.RESERVATION_ORDER not in held.metadata.labels:
@@ -225,6 +215,8 @@ class _Pass:
         """From a reservation with a node to the pod in it."""
         if any(o.object and not (o.controller or o.label_selector) for o in held.spec.owners):
             return self._await_pending_pod(held)
+        if self._is_surge():
+            return self._surge(held)
         return self._evict() or self._bind(held)
 
     def _await_pending_pod(self, held: Reservation) -> JobStep:
@@ -246,16 +238,14 @@ class _Pass:
 
     def _evict(self) -> JobStep | None:
         """Until the pod is gone."""
-        draft, pod, ref = self._draft, self._surroundings.pod, self._job.spec.pod_ref
+        draft, pod = self._draft, self._surroundings.pod
         if draft.is_true(job_status.EVICTION):
             return None
         known = draft.condition(job_status.EVICTION)
-        other = pod is not None and ref is not None and ref.uid not in ("", pod.metadata.uid)
-        if pod is None or other:
+        if pod is None or self._is_other(pod):
             if known is None:
                 return self._missing_pod()
-            draft.report(job_status.EVICTION, job_status.TRUE, job_status.EVICT_COMPLETE)
-            self._say(NORMAL, job_status.EVICT_COMPLETE, f"Pod {self._title} has been evicted")
+            self._evicted()
             return None
         going = pod.metadata.deletion_timestamp is not None
         if known is not None and (going or keys.SOFT_EVICTION in pod.metadata.annotations):
@@ -272,7 +262,9 @@ class _Pass:
         if held is None and options is not None and options.reservation_ref is not None:
             return self._missing_reservation(options.reservation_ref)
         if held is not None and held.status.phase == kinds.SUCCEEDED:
-            return self._taken()
+            return self._settle_taken()
+        if self._surroundings.pool.yields:
+            return self._end()
         if known is None:
             draft.report(
                 job_status.EVICTION,
@@ -282,89 +274,21 @@ class _Pass:
             )
         return self._end(EVICT, again=AGAIN_SECONDS)
 
+    def _settle_taken(self) -> JobStep:
+        """Another job's new pod has the reservation: that job's own is as good for this one."""
+        pool = self._surroundings.pool
+        if pool.spare is not None:
+            self._draft.status.node_name = pool.spare.status.node_name
+            return self._end(TAKE_SPARE)
+        return self._end() if pool.awaited else self._taken()
+
     def _bind(self, held: Reservation) -> JobStep:
-        """Until the new pod has the reservation and is ready."""
-        draft, owners = self._draft, held.status.current_owners
-        if not owners:
-            reason = "WaitForPodBindReservation"
-            if draft.report(job_status.POD_BOUND_RESERVATION, job_status.FALSE, reason):
-                self._say(NORMAL, reason, "Waiting for Pod bind Reservation")
-            if held.status.phase == kinds.FAILED:
-                return self._fail("ReservationExpired", "Reservation failed before a pod took it")
-            return self._end()
-        name = _named(owners[0].namespace, owners[0].name)
-        if (
-            draft.note(job_status.RESERVATION_BOUND, job_status.TRUE)
-            or draft.status.pod_ref is None
-        ):
-            draft.status.pod_ref = owners[0]
-            self._say(
-                NORMAL, job_status.POD_BOUND_RESERVATION, f'Reservation bound by pod "{name}"'
-            )
-        bound = self._surroundings.bound_pod
-        if (
-            bound is not None
-            and not is_ready(bound)
-            and not draft.is_true(job_status.BOUND_POD_READY)
-        ):
-            reason = "WaitForBoundPodReady"
-            if draft.report(job_status.BOUND_POD_READY, job_status.FALSE, reason):
-                self._say(NORMAL, reason, f"Waiting for Bound Pod {pod_key(bound)} Ready")
-            return self._end()
-        draft.report(job_status.BOUND_POD_READY, job_status.TRUE)
-        self._say(NORMAL, job_status.BOUND_POD_READY, f'Bind pod "{name}" is ready')
-        draft.status.pod_ref = owners[0]
-        text = f'Bind Pod "{name}" in Reservation "{held.metadata.name}"'
-        draft.note(job_status.POD_BOUND_RESERVATION, job_status.TRUE, message=text)
-        return self._succeed(text)
-
-    def _missing_pod(self) -> JobStep:
-        return self._fail("MissingPod", f"Abort job caused by missing Pod {self._title}")
-
-    def _missing_reservation(self, ref: ObjectReference) -> JobStep:
-        text = f'Abort job caused by missing Reservation "{_named(ref.namespace, ref.name)}"'
-        return self._fail("MissingReservation", text)
-
-    def _taken(self) -> JobStep:
-        text = "Reservation is already bound by another Pod"
-        return self._fail("ForbiddenMigratePod", text)
-
-    def _fail(self, reason: str, message: str) -> JobStep:
-        self._draft.fail(reason, message)
-        self._say(WARNING, reason, message)
-        return self._end()
-
-    def _succeed(self, message: str) -> JobStep:
-        self._draft.succeed(message)
-        self._say(NORMAL, job_status.COMPLETE, message)
-        return self._end()
-
-    def _say(self, kind: str, reason: str, message: str) -> None:
-        self._events.append((kind, reason, message))
-
-    def _end(self, action: str = NOTHING, again: float | None = None) -> JobStep:
-        changed = self._draft.changed
-        status = self._draft.status if changed else None
-        if action == NOTHING and changed:
-            action = WRITE
-        return JobStep(action, status, tuple(self._events), again)
-
-
-def eviction_reason(job: PodMigrationJob) -> str:
-    """Why the pod goes, for people."""
-    annotations = job.metadata.annotations
-    reason = annotations.get(keys.EVICT_REASON) or annotations.get(keys.EVICT_TRIGGER)
-    return reason or "NotSet"
-
-
-def eviction_message(job: PodMigrationJob, pod: Pod) -> str:
-    """What is said of an eviction."""
-    node, reason = pod.spec.node_name, eviction_reason(job)
-    return f'Pod "{job_pod_key(job)}" evicted from node "{node}" by the reason "{reason}"'
-
-
-def _named(namespace: str, name: str) -> str:
-    return f"{namespace}/{name}"
+        """Until the new pod has the reservation, or another job's, and is ready."""
+        taken = self._surroundings.pool.taken
+        if taken is not None and is_free(held):
+            self._draft.status.node_name = taken.status.node_name
+            return self._end(EXCHANGE)
+        return self._await_bound(held) or self._settled(held)
 
 
 def _expired(held: Reservation) -> bool:

@@ -7,7 +7,7 @@ Rule: docs/reference/migration.md#limiter-of-objects.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from koord.controllers.cluster.pods import controller
 from koord.controllers.descheduler.migration.arbitration.workload_limits import workload_limit
@@ -52,6 +52,18 @@ class EvictionBucket:
         return True
 
 
+class HeldBack(NamedTuple):
+    """What of the limiter keeps a pod.
+
+    Attributes:
+        message: which limit, one line; the same for as long as it does.
+        seconds: until the next may go.
+    """
+
+    message: str
+    seconds: float
+
+
 class ObjectLimiter:
     """Buckets by workload and by namespace.
 
@@ -65,8 +77,8 @@ class ObjectLimiter:
         self._workloads = workloads
         self._buckets: dict[tuple[str, str], EvictionBucket] = {}
 
-    def is_exceeded(self, pod: Pod, now: float) -> bool:
-        """Whether evicting the pod now would be too soon.
+    def held_back(self, pod: Pod, now: float) -> HeldBack | None:
+        """Which limit an eviction of the pod now would exceed; None where it would not.
 
         Args:
             now: monotonic seconds.
@@ -74,8 +86,10 @@ class ObjectLimiter:
         for kind, _ in self._limiters():
             bucket = self._buckets.get((kind, _key(kind, pod)))
             if bucket is not None and bucket.fill(now) < 1:
-                return True
-        return False
+                text = f"objectLimiters.{kind}: one eviction of {_title(kind, pod)} "
+                text += f"each {1 / bucket.rate:.0f} s"
+                return HeldBack(text, (1 - bucket.tokens) / bucket.rate)
+        return None
 
     def evicted(self, pod: Pod, now: float) -> None:
         """Charges an eviction."""
@@ -119,3 +133,11 @@ def _key(kind: str, pod: Pod) -> str:
         return pod.metadata.namespace
     owner = controller(pod)
     return owner.uid if owner is not None else ""
+
+
+def _title(kind: str, pod: Pod) -> str:
+    """Whose bucket it is, for people."""
+    namespace, owner = pod.metadata.namespace, controller(pod)
+    if kind != WORKLOAD or owner is None:
+        return f"namespace {namespace}"
+    return f"{owner.kind} {namespace}/{owner.name}"

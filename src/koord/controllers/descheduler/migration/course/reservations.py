@@ -88,6 +88,27 @@ class Reservations:
         faults.point("descheduler.migration.order")
         await self._client.patch(Reservation, meta.name, Patch.merge(change))
 
+    async def give(self, reservation: Reservation, job: PodMigrationJob) -> Reservation:
+        """Makes a reservation another job's: with that it goes from then on.
+
+        Returns:
+            The reservation as the server stored it.
+
+        Raises:
+            ApiError: the server refuses, also where anybody wrote meanwhile.
+            TransportError: no answer came.
+        """
+        meta = reservation.metadata
+        if any(owner.uid == job.metadata.uid for owner in meta.owner_references):
+            return reservation
+        owner = {"name": job.metadata.name, "uid": job.metadata.uid,
+                 "apiVersion": _JOB.api_version, "kind": _JOB.name}  # fmt: skip
+        change = {"metadata": {"ownerReferences": [owner], **preconditions_of(meta)}}
+        faults.point("descheduler.migration.give")
+        stored = await self._client.patch(Reservation, meta.name, Patch.merge(change))
+        faults.point("descheduler.migration.give.done")
+        return stored
+
     async def delete(self, reservation: Reservation) -> None:
         """Deletes that very reservation; one that is gone already is well."""
         meta = reservation.metadata
@@ -109,6 +130,11 @@ def _reference(name: str, uid: str) -> ObjectReference:
     return ObjectReference(
         api_version=_RESERVATION.api_version, kind=_RESERVATION.name, name=name, uid=uid
     )
+
+
+def reference_to(reservation: Reservation) -> ObjectReference:
+    """What a job names it by."""
+    return _reference(reservation.metadata.name, reservation.metadata.uid)
 
 
 async def _or_none(answer: Awaitable[T]) -> T | None:
