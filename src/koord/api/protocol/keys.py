@@ -39,6 +39,7 @@ JOB_CREATED_BY: Final = "koordinator.sh/job-created-by"
 PASSED_ARBITRATION: Final = "descheduler.koordinator.sh/passed-arbitration"
 POD_ARBITRATING: Final = "descheduler.koordinator.sh/pod-arbitrating"
 JOB_GROUP: Final = "descheduler.koordinator.sh/job-group"
+PLANNED_NODE: Final = "descheduler.koordinator.sh/planned-node"  # koord
 CREATED_BY: Final = "app.kubernetes.io/created-by"
 DESCHEDULER_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.api.kinds.pod import Pod
-    from koord.controllers.descheduler.framework.points import PodEviction
+    from koord.controllers.descheduler.framework.handle import StrategyEvictor
+    from koord.controllers.descheduler.framework.points import Evict, PodEviction
     from koord.controllers.descheduler.planning.landing import LandingNodes
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
@@ -58,28 +59,34 @@ class PlanningEvictor:
         self.wanted: list[WantedPod] = []
         self.staying: list[StayingPod] = []
 
-    def of_profile(self, number: int) -> ProfilePlanningEvictor:
-        """The evict plugin of one profile, by its place."""
-        return ProfilePlanningEvictor(self, number)
+    def already_moves(self, pod: Pod, target: str) -> None:
+        """Counts a move that is under way as done: its eviction is to come, and its load leaves.
+
+        Args:
+            target: empty where it is not known yet.
+        """
+        self._moving.add(pod.metadata.uid)
+        self._budgets.add(pod)
+        self.loads.move(pod, pod.spec.node_name, target)
 
     def take(self, pod: Pod, request: PodEviction) -> bool:
         """Whether the pod's move is a step of the plan now."""
         why = self._forbidden(pod)
         if why is not None:
-            return self._stays(pod, request, *why)
+            return self.stays(pod, request, *why)
         if self._landing is None:
             self._add(pod, request, "", (), 0.0)
             return True
         landing = self._landing.move(pod)
         if landing.reason is not None:
-            return self._stays(pod, request, landing.reason, landing.message)
+            return self.stays(pod, request, landing.reason, landing.message)
         source = pod.spec.node_name
         gain = self.loads.move(pod, source, landing.node)
         if request.plugin in BY_LOAD and gain <= 0:
             self.loads.move(pod, landing.node, source)
             self._landing.take_back()
             message = f"on {landing.node}, where the scheduler puts it, load would be as high"
-            return self._stays(pod, request, StayReason.NO_GAIN, message)
+            return self.stays(pod, request, StayReason.NO_GAIN, message)
         self._add(pod, request, landing.node, landing.requires, gain)
         return True
 
@@ -113,7 +120,8 @@ class PlanningEvictor:
         """Why the last pod that stays does, in one line."""
         return self.staying[-1].message if self.staying else ""
 
-    def _stays(self, pod: Pod, request: PodEviction, reason: StayReason, message: str) -> bool:
+    def stays(self, pod: Pod, request: PodEviction, reason: StayReason, message: str) -> bool:
+        """Notes that the pod is no step, and why; False."""
         meta, node = pod.metadata, pod.spec.node_name
         stays = StayingPod(meta.namespace, meta.name, node, request.plugin, reason, message)
         self.staying.append(stays)
@@ -126,10 +134,17 @@ class ProfilePlanningEvictor:
     Args:
         planning: of the round.
         profile: by its place.
+        evictor: of the profile, with its filters.
+        carrier: the evict plugin that carries steps out.
     """
 
-    def __init__(self, planning: PlanningEvictor, profile: int) -> None:
+    def __init__(
+        self, planning: PlanningEvictor, profile: int, evictor: StrategyEvictor, carrier: Evict
+    ) -> None:
         self._planning, self._profile = planning, profile
+        self._evictor, self._carrier = evictor, carrier
+        self._kept = getattr(carrier, "kept", None)
+        self._assume = getattr(carrier, "assume", None)
 
     @property
     def why(self) -> str:
@@ -138,7 +153,15 @@ class ProfilePlanningEvictor:
 
     async def evict(self, pod: Pod, request: PodEviction) -> bool:
         """Whether the pod's move is a step of the plan."""
+        if not self._evictor.filter(pod):
+            # Asked again: limits of filters count the steps so far.
+            refusal = self._evictor.refusal(pod)
+            return self._planning.stays(pod, request, StayReason.LIMIT, refusal)
+        if self._kept is not None and (why := self._kept(pod)):
+            return self._planning.stays(pod, request, StayReason.LIMIT, why)
         if not self._planning.take(pod, request):
             return False
+        if self._assume is not None:
+            self._assume(pod, request)
         self._planning.wanted.append(WantedPod(pod, request, self._profile))
         return True
