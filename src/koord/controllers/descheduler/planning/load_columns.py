@@ -29,8 +29,8 @@ _FOR_EVER_SECONDS = 2**31
 class LoadColumns:
     """Use by node and resource: measured where there is a NodeMetric, else what is requested.
 
-    A report knows nothing of what came after it: of pods that have left what they used is taken
-    off, of pods that have started since what they request is added.
+    A report knows nothing of what came after it: of pods that have left or are being deleted what
+    they used is taken off, of pods that have started since what they request is added.
 
     Args:
         snapshot: nodes, pods and NodeMetrics; how old these are does not matter here.
@@ -61,6 +61,8 @@ class LoadColumns:
         offered = [[raw_units(node).get(each, 0) for each in RESOURCES] for node in snapshot.nodes]
         self.offered = np.maximum(np.array(offered, np.int64).reshape(self.used.shape), 1)
         self._high = np.array([thresholds.get(name, 100.0) for name in RESOURCES])
+        self._coming = np.zeros_like(self.used)
+        self._names = np.array(list(self._row), object)
 
     def percent(self) -> NDArray[np.float64]:
         """Use in percent of what is offered, by node and resource."""
@@ -82,6 +84,27 @@ class LoadColumns:
             self.used[self._row[target]] += amounts
         return before - self._overload_of(rows)
 
+    def comes(self, pod: Pod, target: str) -> None:
+        """Counts a pod that is on its way to a node already."""
+        if target in self._row:
+            amounts = self._amounts(pod)
+            self.used[self._row[target]] += amounts
+            self._coming[self._row[target]] += amounts
+
+    def is_high(self, name: str) -> bool:
+        """Whether a node is above a threshold by the pods that are there."""
+        row = self._row.get(name)
+        if row is None:
+            return False
+        percent = 100.0 * (self.used[row] - self._coming[row]) / self.offered[row]
+        return bool((percent > self._high).any())
+
+    def too_full_for(self, pod: Pod) -> list[str]:
+        """The nodes that the pod would take above a threshold, or further above."""
+        amounts = self._amounts(pod)
+        percent = 100.0 * (self.used + amounts) / self.offered
+        return list(self._names[((percent > self._high) & (amounts > 0)).any(axis=1)])
+
     def _overload_of(self, rows: list[int]) -> float:
         percent = 100.0 * self.used[rows] / self.offered[rows]
         return float(np.maximum(percent - self._high, 0.0).sum())
@@ -96,11 +119,12 @@ class LoadColumns:
 def _since(measured: MeasuredNode, reported: datetime | None) -> dict[str, int]:
     """By how much use has changed since a report, as far as pods that went and came tell."""
     total = dict.fromkeys(RESOURCES, 0)
-    here = {(pod.metadata.namespace, pod.metadata.name) for pod in measured.pods}
+    staying = [pod for pod in measured.pods if pod.metadata.deletion_timestamp is None]
+    here = {(pod.metadata.namespace, pod.metadata.name) for pod in staying}
     for key in measured.pod_usage.keys() - here:
         for name in RESOURCES:
             total[name] -= measured.pod_usage[key].get(name, 0)
-    for pod in measured.pods:
+    for pod in staying:
         started = pod.status.start_time or pod.metadata.creation_timestamp
         known = (pod.metadata.namespace, pod.metadata.name) in measured.pod_usage
         if known or started is None or reported is None or started <= reported:

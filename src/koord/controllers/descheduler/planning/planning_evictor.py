@@ -67,7 +67,10 @@ class PlanningEvictor:
         """
         self._moving.add(pod.metadata.uid)
         self._budgets.add(pod)
-        self.loads.move(pod, pod.spec.node_name, target)
+        if pod.metadata.deletion_timestamp is None:
+            # One that is being deleted has left already, as far as loads go.
+            self.loads.move(pod, pod.spec.node_name, "")
+        self.loads.comes(pod, target)
 
     def take(self, pod: Pod, request: PodEviction) -> bool:
         """Whether the pod's move is a step of the plan now."""
@@ -77,12 +80,15 @@ class PlanningEvictor:
         if self._landing is None:
             self._add(pod, request, "", (), 0.0)
             return True
-        landing = self._landing.move(pod)
+        source, by_load = pod.spec.node_name, request.plugin in BY_LOAD
+        if by_load and not self.loads.is_high(source):
+            message = f"{source} is not above thresholds any more, all that moves counted"
+            return self.stays(pod, request, StayReason.NO_GAIN, message)
+        landing = self._landing.move(pod, self.loads.too_full_for(pod) if by_load else ())
         if landing.reason is not None:
             return self.stays(pod, request, landing.reason, landing.message)
-        source = pod.spec.node_name
         gain = self.loads.move(pod, source, landing.node)
-        if request.plugin in BY_LOAD and gain <= 0:
+        if by_load and gain <= 0:
             self.loads.move(pod, landing.node, source)
             self._landing.take_back()
             message = f"on {landing.node}, where the scheduler puts it, load would be as high"
