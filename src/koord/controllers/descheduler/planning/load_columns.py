@@ -12,10 +12,10 @@ from koord.controllers.descheduler.plugins.loadaware.measured_nodes import measu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
     from numpy.typing import NDArray
 
+    from koord.api.kinds.nodemetric import NodeMetric
     from koord.api.kinds.pod import Pod
     from koord.controllers.descheduler.plugins.loadaware.measured_nodes import MeasuredNode
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
@@ -43,14 +43,13 @@ class LoadColumns:
 
     def __init__(self, snapshot: ClusterSnapshot, thresholds: Mapping[str, float]) -> None:
         self._row = {node.metadata.name: row for row, node in enumerate(snapshot.nodes)}
-        self._pods: dict[tuple[str, str], Mapping[str, int]] = {}
+        self._usage: dict[str, Mapping[tuple[str, str], Mapping[str, int]]] = {}
         # As of time 0 no NodeMetric has expired.
         measured = measure(snapshot.nodes, snapshot, RESOURCES, 0.0, _FOR_EVER_SECONDS)
         usage = {each.name: each.whole.usage for each in measured}
         for each in measured:
-            self._pods |= each.pod_usage
-            reported = snapshot.node_metrics[each.name].status.update_time
-            for name, amount in _since(each, reported).items():
+            self._usage[each.name] = each.pod_usage
+            for name, amount in _since(each, snapshot.node_metrics[each.name]).items():
                 usage[each.name][name] += amount
         for node in snapshot.nodes:
             name = node.metadata.name
@@ -111,23 +110,26 @@ class LoadColumns:
 
     def _amounts(self, pod: Pod) -> NDArray[np.int64]:
         """What a pod takes along: what it is measured to use, or else what it asks for."""
-        usage = self._pods.get((pod.metadata.namespace, pod.metadata.name))
+        key = pod.metadata.namespace, pod.metadata.name
+        usage = self._usage.get(pod.spec.node_name, {}).get(key)
         found = requests.counted(pod) if usage is None else usage
         return np.array([found.get(name, 0) for name in RESOURCES], np.int64)
 
 
-def _since(measured: MeasuredNode, reported: datetime | None) -> dict[str, int]:
+def _since(measured: MeasuredNode, metric: NodeMetric) -> dict[str, int]:
     """By how much use has changed since a report, as far as pods that went and came tell."""
     total = dict.fromkeys(RESOURCES, 0)
     staying = [pod for pod in measured.pods if pod.metadata.deletion_timestamp is None]
     here = {(pod.metadata.namespace, pod.metadata.name) for pod in staying}
-    for key in measured.pod_usage.keys() - here:
+    known = {(entry.namespace, entry.name) for entry in metric.status.pods_metric}
+    for key in known - here:
         for name in RESOURCES:
             total[name] -= measured.pod_usage[key].get(name, 0)
-    for pod in staying:
+    reported = metric.status.update_time
+    for pod in staying if here - known else ():
         started = pod.status.start_time or pod.metadata.creation_timestamp
-        known = (pod.metadata.namespace, pod.metadata.name) in measured.pod_usage
-        if known or started is None or reported is None or started <= reported:
+        told = (pod.metadata.namespace, pod.metadata.name) in known
+        if told or started is None or reported is None or started <= reported:
             continue
         for name, amount in requests.counted(pod).items():
             if name in total:

@@ -188,16 +188,22 @@ class DefaultEvictor(DeschedulerPlugin):
         self._threshold: int | None = None
         self._targets: Sequence[Node] = ()
         self._verdicts: dict[int, FilterVerdict] = {}
+        # Those of the round before, where nothing but the pods themselves decides them.
+        self._earlier: dict[int, FilterVerdict] = {}
+        looks_around = bool(self._protections & {WITH_CLAIM, WITHOUT_BUDGET})
+        self._lasts = not looks_around and args.min_replicas <= 1
         self._most_verdicts = 0
         handle.on_round(self._begin_round)
         self._constraints = tuple(self._held_constraints())
 
     def filter(self, pod: Pod) -> bool:
-        """Whether the pod may be a candidate at all; one answer a round, however often asked."""
+        """Whether the pod may be a candidate at all; one answer a round, however often asked, and
+        the same in the next ones unless the pod changes or something else decides it.
+        """
         verdict = self._verdicts.get(id(pod))
         if verdict is not None:
             return verdict.may_go
-        verdict = FilterVerdict(pod, not self.refusal(pod))
+        verdict = self._earlier.get(id(pod)) or FilterVerdict(pod, not self.refusal(pod))
         # Those of the round, and of whoever asks with pods of his own: some, never more and more.
         if self.args.min_pod_age is None and len(self._verdicts) < self._most_verdicts:
             self._verdicts[id(pod)] = verdict
@@ -238,9 +244,13 @@ class DefaultEvictor(DeschedulerPlugin):
         return await self.handle.evictions.evict(pod, request)
 
     def _begin_round(self, snapshot: ClusterSnapshot) -> None:
+        threshold = self._priority_threshold(snapshot)
+        lasts = self._lasts and threshold == self._threshold
+        # A pod that has changed is another object.
+        self._earlier = self._verdicts if lasts else {}
         self._verdicts = {}
         self._most_verdicts = 2 * len(snapshot.pods)
-        self._threshold = self._priority_threshold(snapshot)
+        self._threshold = threshold
         self._targets = [
             node
             for node in snapshot.nodes
