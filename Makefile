@@ -143,7 +143,8 @@ soak: install-test
 	$(BIN)/python -m tests.soak $(MINUTES)
 
 fuzz: fuzz-native install-test
-	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator tests/kube tests/controlplane tests/controllers
+	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator tests/kube tests/controlplane tests/controllers \
+	    tests/hostile/test_tables_names.py tests/hostile/test_tables_resources.py
 
 FUZZ_ENTRIES = $(words $(wildcard cpp/fuzz/*_fuzz.cpp))
 fuzz-native:

@@ -8,6 +8,7 @@ virtual time; the API's own work, here a stand-in's, is taken off.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import time
@@ -24,8 +25,8 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.topology import NodeResourceTopology
-from koord.base import garbage_collection
 from koord.base.clock import VirtualClock, VirtualLoop
+from koord.base.memory import garbage_collection
 from koord.controllers.manager.dependencies import ControllerDependencies
 from koord.controllers.manager.metrics import ManagerMetrics
 from koord.controllers.manager.node_objects.nodeslo import NodeSLOs
@@ -208,10 +209,15 @@ CHANGES: dict[str, dict[str, int]] = {
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=NODES)
+    parser.add_argument("--pods-a-node", type=int, default=PODS_A_NODE)
+    options = parser.parse_args()
     begin = time.thread_time()
-    cluster = Cluster(NODES)
+    cluster = Cluster(options.nodes, options.pods_a_node)
     garbage_collection.collect_rarely()
-    print(f"{NODES} nodes, {NODES * PODS_A_NODE} pods; CPU seconds, without the API's own")
+    pods = options.nodes * options.pods_a_node
+    print(f"{options.nodes} nodes, {pods} pods; CPU seconds, without the API's own")
     print(f"{'filled and written at first':46}{time.thread_time() - begin:10.3f}")
     for what, said in CHANGES.items():
         took = cluster.configure(**said)

@@ -156,12 +156,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[5000])
     parser.add_argument("--pods", type=int, default=10_000)
+    parser.add_argument("--pods-a-node", type=int, default=scheduler_restart.PODS_A_NODE)
     parser.add_argument("--case", choices=[*every, "all"], default="plain")
     options = parser.parse_args()
     for case in every if options.case == "all" else [options.case]:
         for nodes in options.nodes:
             if case == "restart":
-                split = scheduler_restart.measure(nodes)
+                split = scheduler_restart.measure(nodes, pods_a_node=options.pods_a_node)
                 print(f"{case:14} {nodes:6} nodes:", *split.lines(), sep="\n", flush=True)
                 continue
             more = ""

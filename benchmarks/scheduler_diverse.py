@@ -2,9 +2,10 @@
 """Pods that differ, decided from their JSON on: ``python -m benchmarks.scheduler_diverse``.
 
 By stage, in seconds of this process's CPU, after a tenth of the pods has warmed what is kept, and
-with Python's garbage collector set as the program sets it: decoding, the pod's shape, the decision,
-holding the pod there; with ``--profile shipped`` also the loop around these, from the queue to the
-end of the binding. ``--calls 30`` adds the functions that took longest.
+with Python's garbage collector set as the program sets it: decoding as a watch does it (with
+``--apart`` nothing that is equal is shared), the pod's shape, the decision, holding the pod there;
+with ``--profile shipped`` also the loop around these, from the queue to the end of the binding.
+``--calls 30`` adds the functions that took longest.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from benchmarks.diverse_pods import CASES, KOORD_KINDS, SEED, ZONE, ZONES, docum
 from benchmarks.scheduler_profile import Shipped
 from benchmarks.scheduler_restart import Split
 from koord.api.kinds.pod import Pod
-from koord.base.garbage_collection import collect_rarely
+from koord.base.memory.garbage_collection import collect_rarely
 from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.kube.codec.decoder import decoder_of
+from koord.kube.codec.interner import Interner
+from koord.kube.codec.page_reader import PageReader
 from koord.kube.requests.options import resolve
 from tests.controllers.scheduler.pods import node
 from tests.controllers.scheduler.stock import Stock
@@ -44,10 +47,34 @@ def stock_cluster(nodes: int) -> Stock:
     return stock
 
 
+class Watch:
+    """Decodes pods as an informer of the scheduler does that watches them: events one by one, of
+    which equal parts are one object.
+
+    Args:
+        share: whether they are; without that each pod is decoded as if it were the first.
+    """
+
+    def __init__(self, share: bool = True) -> None:
+        self._decoder = decoder_of(resolve(Pod)[0], TrimmedPod)
+        self._reader = PageReader(TrimmedPod, Interner()) if share else None
+
+    def pods(self, bodies: Iterable[bytes]) -> list[Pod]:
+        """Pods of their JSON.
+
+        Raises:
+            ApiError: an event is none.
+        """
+        lines = [b'{"type":"ADDED","object":%s}' % body for body in bodies]
+        events, error = self._decoder.events(lines, self._reader)
+        if error is not None:
+            raise error
+        return [pod for event in events if (pod := event.object) is not None]
+
+
 def decoded(bodies: Iterable[bytes]) -> list[Pod]:
-    """Pods as an informer of the scheduler has them."""
-    decoder = decoder_of(resolve(Pod)[0], TrimmedPod)
-    return [decoder.one(body) for body in bodies]
+    """Pods that share nothing."""
+    return Watch(share=False).pods(bodies)
 
 
 def place(stock: Stock, pods: Iterable[Pod], split: Split | None = None) -> None:
@@ -74,35 +101,40 @@ def place(stock: Stock, pods: Iterable[Pod], split: Split | None = None) -> None
         split.add("hold", held - decided)
 
 
-def measure_stock(case: str, nodes: int, pods: int, around: Any = nullcontext) -> Split:
+def measure_stock(
+    case: str, nodes: int, pods: int, around: Any = nullcontext, share: bool = True
+) -> Split:
     """By stage, what the stock plugins take."""
-    stock = stock_cluster(nodes)
+    stock, watch = stock_cluster(nodes), Watch(share)
     bodies = list(documents(case, pods))
     warm = max(1, pods // 10)
-    place(stock, decoded(bodies[:warm]))
+    place(stock, watch.pods(bodies[:warm]))
     collect_rarely()
     split = Split()
     with around():
         with split.step("decode"):
-            waiting = decoded(bodies[warm:])
+            waiting = watch.pods(bodies[warm:])
         collect_rarely()
         place(stock, waiting, split)
     return split
 
 
-def measure_shipped(case: str, nodes: int, pods: int, around: Any = nullcontext) -> Split:
+def measure_shipped(
+    case: str, nodes: int, pods: int, around: Any = nullcontext, share: bool = True
+) -> Split:
     """The same of the shipped profile, with the queue, the loop and the binding."""
 
     async def run() -> Split:
         made = Shipped(_CLUSTERS.get(case, "shipped"), nodes)
+        watch = Watch(share)
         bodies = list(documents(case, pods))
         warm = max(1, pods // 10)
-        await made.place_pods(decoded(bodies[:warm]))
+        await made.place_pods(watch.pods(bodies[:warm]))
         collect_rarely()
         split = Split()
         with around():
             with split.step("decode"):
-                waiting = decoded(bodies[warm:])
+                waiting = watch.pods(bodies[warm:])
             collect_rarely()
             _time(made, split)
             before = sum(split.seconds.values())
@@ -166,6 +198,7 @@ def main() -> None:
     parser.add_argument("--profile", choices=PROFILES, nargs="+", default=list(PROFILES))
     parser.add_argument("--case", choices=CASES, nargs="+", default=list(CASES))
     parser.add_argument("--calls", type=int, default=0, help="profile, print so many functions")
+    parser.add_argument("--apart", action="store_true", help="pods whose equal parts are not one")
     options = parser.parse_args()
     around = (lambda: _Calls(options.calls)) if options.calls else nullcontext
     print(f"{options.nodes} nodes, {options.pods} pods, seed {SEED}; us of CPU a pod by stage")
@@ -173,7 +206,7 @@ def main() -> None:
         for case in options.case:
             if profile == "stock" and case in KOORD_KINDS:
                 continue
-            split = MEASURES[profile](case, options.nodes, options.pods, around)
+            split = MEASURES[profile](case, options.nodes, options.pods, around, not options.apart)
             each = {name: s / split.pods * 1e6 for name, s in split.seconds.items()}
             stages = ", ".join(f"{name} {us:.1f}" for name, us in each.items())
             rate = 1e6 / (sum(each.values()) - each["decode"])

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from koord.api import crds
-from koord.base import garbage_collection
 from koord.base.clock import SystemClock
+from koord.base.memory import garbage_collection
 from koord.controllers.cluster.views import InformerViews
 from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.load import shipped

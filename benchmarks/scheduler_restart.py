@@ -17,8 +17,8 @@ from contextlib import contextmanager
 
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.base import garbage_collection
 from koord.base.clock import SystemClock
+from koord.base.memory import garbage_collection
 from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.controllers.scheduler.cache.local_views import LocalViews
 from koord.controllers.scheduler.cluster_state import ClusterState
@@ -74,18 +74,26 @@ class Split:
             yield f"  {name:12} {seconds:7.2f} s, {seconds / max(1, self.pods) * 1e6:6.1f} us a pod"
 
 
-def measure(nodes: int, bodies: Iterable[bytes] | None = None, *, together: bool = True) -> Split:
+def measure(
+    nodes: int,
+    bodies: Iterable[bytes] | None = None,
+    *,
+    together: bool = True,
+    pods_a_node: int = PODS_A_NODE,
+) -> Split:
     """What a restart costs.
 
     Args:
         nodes: of the cluster.
-        bodies: the pages of the list of pods; those of 28 bound pods a node if not given.
+        bodies: the pages of the list of pods; if not given, those of so many bound pods a node.
         together: pods of a page are told of together, as informers do, or one by one.
+        pods_a_node: on average.
 
     Raises:
         RuntimeError: the pod found no node.
     """
     split = Split()
+    made = bodies or pages(nodes * pods_a_node, by_key=True, nodes=nodes)
     views, world, scheduler = _scheduler()
     with split.step("nodes"):
         for index in range(nodes):
@@ -95,7 +103,7 @@ def measure(nodes: int, bodies: Iterable[bytes] | None = None, *, together: bool
     reader = PageReader(TrimmedPod, sharer)
     reader.remember(MANY)
     with garbage_collection.collection_paused():
-        for number, page in enumerate(bodies or pages(nodes * PODS_A_NODE, by_key=True)):
+        for number, page in enumerate(made):
             with split.step("decode"):
                 answer = decoder.page(page, reader)
             found = answer.items

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import HealthCheck, settings
 
-from koord.base.garbage_collection import collection_paused
+from koord.base.memory.garbage_collection import collection_paused
 from tests.ci import IN_CI
 
 pytest_plugins = ["tests.real.fixtures", "tests.retries", "tests.vm.fixtures"]

@@ -2,17 +2,46 @@
 #include "koord/placement_board.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "board_rows.hpp"
 #include "placement_normal.hpp"
 
 namespace koord::placement {
 
-Board::Board(std::size_t rows, const std::vector<ScoreRule>& scores)
-    : refused_(rows), ranks_(rows) {
+Ranks::Ranks(std::size_t rows, std::span<const std::int64_t> ranks) : ranks_(rows) {
+  blocks_.assign((rows + Board::kBlock - 1) / Board::kBlock, kHighest);
+  groups_.assign((blocks_.size() + Board::kGroup - 1) / Board::kGroup, kHighest);
+  for (std::size_t row = 0; row < rows; ++row) {
+    ranks_[row] = row < ranks.size() ? ranks[row] : static_cast<std::int64_t>(row);
+    std::int64_t& first = blocks_[row / Board::kBlock];
+    first = std::min(first, ranks_[row]);
+  }
+  for (std::size_t block = 0; block < blocks_.size(); ++block) {
+    std::int64_t& first = groups_[block / Board::kGroup];
+    first = std::min(first, blocks_[block]);
+  }
+}
+
+Board::Board(std::size_t rows, const std::vector<ScoreRule>& scores,
+             std::shared_ptr<const Ranks> ranks)
+    : refused_(rows) {
   reset(scores);
-  set_ranks({});
+  set_ranks(ranks ? std::move(ranks)
+                  : std::make_shared<const Ranks>(rows, std::span<const std::int64_t>{}));
+}
+
+std::size_t Board::bytes() const {
+  const auto size = [](const auto& values) { return values.capacity() * sizeof(values[0]); };
+  std::size_t found = size(refused_) + size(heads_) + size(groups_) + size(touched_) +
+                      size(pending_) + size(marked_) + size(changed_) + size(columns_);
+  for (const Column& column : columns_) {
+    found += size(column.raw) + size(column.parts) + size(column.blocks) + size(column.groups) +
+             size(column.scaled);
+  }
+  return found;
 }
 
 void Board::reset(const std::vector<ScoreRule>& scores, bool keep_closed) {
@@ -108,18 +137,15 @@ void Board::touch_all(std::uint64_t what) {
 }
 
 void Board::set_ranks(std::span<const std::int64_t> ranks) {
-  for (std::size_t row = 0; row < rows(); ++row) {
-    ranks_[row] = row < ranks.size() ? ranks[row] : static_cast<std::int64_t>(row);
+  set_ranks(std::make_shared<const Ranks>(rows(), ranks));
+}
+
+void Board::set_ranks(std::shared_ptr<const Ranks> ranks) {
+  if (ranks->rows() != rows()) {
+    throw Exception(invalid("ranks", std::to_string(ranks->rows()) + " rows",
+                            std::to_string(rows()) + ", one a row of the board"));
   }
-  first_ranks_.assign(heads_.size(), kHighest);
-  for (std::size_t row = 0; row < rows(); ++row) {
-    first_ranks_[row / kBlock] = std::min(first_ranks_[row / kBlock], ranks_[row]);
-  }
-  group_first_ranks_.assign(groups_.size(), kHighest);
-  for (std::size_t block = 0; block < first_ranks_.size(); ++block) {
-    std::int64_t& first = group_first_ranks_[block / kGroup];
-    first = std::min(first, first_ranks_[block]);
-  }
+  ranks_ = std::move(ranks);
   touch_all(kFlipped | kMoved);
 }
 
@@ -344,7 +370,7 @@ void Board::find_row(std::size_t block) {
   Head& head = heads_[block];
   for (std::size_t row = block * kBlock; row < end_of(block); ++row) {
     if (refused_[row] != 0) continue;
-    if (head.row >= 0 && ranks_[row] >= ranks_[static_cast<std::size_t>(head.row)]) continue;
+    if (head.row >= 0 && (*ranks_)[row] >= (*ranks_)[static_cast<std::size_t>(head.row)]) continue;
     std::int64_t total = 0;
     for (const Column& column : columns_) {
       if (!column.active) continue;
@@ -421,11 +447,11 @@ std::int64_t Board::first_row(std::span<const Head> heads, std::int64_t total,
   for (std::size_t i = 0; i < heads.size(); ++i) {
     if (heads[i].row == kNone || heads[i].total != total) continue;
     // No row goes before the first by rank.
-    if (found >= 0 && first_ranks[i] > ranks_[static_cast<std::size_t>(found)]) continue;
+    if (found >= 0 && first_ranks[i] > (*ranks_)[static_cast<std::size_t>(found)]) continue;
     if (heads[i].row == kUnknown) find(i);
     const std::int64_t row = heads[i].row;
     if (found < 0 ||
-        ranks_[static_cast<std::size_t>(row)] < ranks_[static_cast<std::size_t>(found)]) {
+        (*ranks_)[static_cast<std::size_t>(row)] < (*ranks_)[static_cast<std::size_t>(found)]) {
       found = row;
     }
   }
@@ -435,16 +461,16 @@ std::int64_t Board::first_row(std::span<const Head> heads, std::int64_t total,
 void Board::find_group_row(std::size_t group) {
   const std::size_t from = group * kGroup;
   const std::size_t count = blocks_of(group);
-  groups_[group].row = first_row(std::span(heads_).subspan(from, count), groups_[group].total,
-                                 std::span(first_ranks_).subspan(from, count),
-                                 [&](std::size_t i) { find_row(from + i); });
+  groups_[group].row =
+      first_row(std::span(heads_).subspan(from, count), groups_[group].total,
+                ranks_->blocks().subspan(from, count), [&](std::size_t i) { find_row(from + i); });
 }
 
 std::int64_t Board::best() {
   settle();
   const Head head = highest(groups_);
   if (head.row == kNone) return -1;
-  return first_row(groups_, head.total, group_first_ranks_,
+  return first_row(groups_, head.total, ranks_->groups(),
                    [&](std::size_t group) { find_group_row(group); });
 }
 
@@ -472,7 +498,7 @@ std::int64_t Board::best_of(std::span<const std::uint8_t> mask) const {
   std::size_t found = left.size();
   for (std::size_t i = 0; i < left.size(); ++i) {
     if (found == left.size() || totals[i] > totals[found] ||
-        (totals[i] == totals[found] && ranks_[left[i]] < ranks_[left[found]])) {
+        (totals[i] == totals[found] && (*ranks_)[left[i]] < (*ranks_)[left[found]])) {
       found = i;
     }
   }

@@ -28,6 +28,12 @@ void check_rows(const Columns& columns, RowSet rows) {
   }
 }
 
+void check_amounts(std::span<const std::int64_t> amounts, std::size_t resources) {
+  if (amounts.size() <= resources) return;
+  throw Exception(invalid("amounts", std::to_string(amounts.size()),
+                          "at most " + std::to_string(resources) + ", one a resource"));
+}
+
 // The rows from a place on that are looked at together.
 RowSet part_of(RowSet rows, std::size_t at) {
   return {.index = rows.index != nullptr ? rows.index + at : nullptr,
@@ -48,6 +54,24 @@ std::vector<Reading> readings(const Columns& columns, std::span<const Counted> c
     const std::int64_t* used = each.nonzero ? columns.nonzero : columns.requested;
     const std::size_t from = each.resource * columns.stride;
     found.push_back({columns.allocatable + from, used + from, each.request, each.weight});
+  }
+  return found;
+}
+
+// The rows of an index copied side by side, so that they are read as rows in a row.
+std::vector<Reading> side_by_side(std::span<const Reading> resources, RowSet rows,
+                                  std::vector<std::int64_t>& copied) {
+  copied.resize(2 * resources.size() * rows.count);
+  std::vector<Reading> found;
+  std::int64_t* to = copied.data();
+  for (const Reading& each : resources) {
+    std::int64_t* const used = to + rows.count;
+    for (std::size_t i = 0; i < rows.count; ++i) {
+      to[i] = each.has[rows[i]];
+      used[i] = each.used[rows[i]];
+    }
+    found.push_back({to, used, each.request, each.weight});
+    to = used + rows.count;
   }
   return found;
 }
@@ -134,6 +158,13 @@ std::int64_t balanced(std::span<const Reading> resources, std::int64_t row) {
 
 }  // namespace
 
+RoomCheck RoomCheck::asking(std::span<const std::int64_t> amounts) const {
+  check_amounts(amounts, asked_.size());
+  RoomCheck other = *this;
+  for (std::size_t i = 0; i < amounts.size(); ++i) other.asked_[i].amount = amounts[i];
+  return other;
+}
+
 void RoomCheck::check(const Columns& columns, RowSet rows, std::span<std::uint8_t> passes) const {
   std::array<std::int64_t, kPart> signs;
   for (std::size_t at = 0; at < rows.count; at += kPart) {
@@ -174,23 +205,35 @@ RoomScore::RoomScore(Strategy strategy, std::vector<Counted> counted, std::vecto
   }
 }
 
+RoomScore RoomScore::requesting(std::span<const std::int64_t> requests) const {
+  check_amounts(requests, counted_.size());
+  RoomScore other = *this;
+  for (std::size_t i = 0; i < requests.size(); ++i) other.counted_[i].request = requests[i];
+  return other;
+}
+
 void RoomScore::score(const Columns& columns, RowSet rows, std::span<std::int64_t> scores) const {
   check_rows(columns, rows);
   const std::vector<Reading> resources = readings(columns, counted_);
-  // Rows in a row are scored together where that is exact; all others one by one.
-  const auto together = [&](std::size_t first, std::span<std::int64_t> part) {
-    if (rows.index != nullptr || part.size() < kTogether) return false;
-    if (strategy_ == Strategy::kBalanced) {
-      return resources.size() == 2 && balanced_part(resources[0], resources[1], first, part);
-    }
-    return strategy_ != Strategy::kRatio &&
-           weighted_part(resources, strategy_ == Strategy::kLeast, first, part);
+  const bool is_balanced = strategy_ == Strategy::kBalanced;
+  const bool has_vectors =
+      is_balanced ? resources.size() == 2 : strategy_ != Strategy::kRatio && !resources.empty();
+  // Rows are scored together where that is exact; others one by one.
+  std::vector<std::int64_t> copied;
+  const auto together = [&](std::size_t at, std::span<std::int64_t> part) {
+    if (!has_vectors || part.size() < kTogether) return false;
+    const bool by_index = rows.index != nullptr;
+    const std::vector<Reading> moved =
+        by_index ? side_by_side(resources, part_of(rows, at), copied) : std::vector<Reading>{};
+    const std::span<const Reading> read = by_index ? moved : resources;
+    const std::size_t first = by_index ? 0 : static_cast<std::size_t>(rows[at]);
+    if (is_balanced) return balanced_part(read[0], read[1], first, part);
+    return weighted_part(read, strategy_ == Strategy::kLeast, first, part);
   };
   const auto each_row = [&](const auto& rate) {
     for (std::size_t at = 0; at < rows.count; at += kPart) {
       const std::size_t to = std::min(at + kPart, rows.count);
-      const auto first = static_cast<std::size_t>(rows[at]);
-      if (together(first, scores.subspan(at, to - at))) continue;
+      if (together(at, scores.subspan(at, to - at))) continue;
       for (std::size_t i = at; i < to; ++i) scores[i] = rate(rows[i]);
     }
   };

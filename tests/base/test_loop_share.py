@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large work takes a third of the loop's time, and one piece after the other."""
+"""Large work takes a third of the loop's time, or a ninth, and one piece after the other."""
 
 from __future__ import annotations
 

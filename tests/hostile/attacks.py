@@ -14,6 +14,7 @@ import socket
 import ssl
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -34,6 +35,8 @@ class Tenant:
         seed: of everything drawn.
         connect: a fresh connection to the API server.
         address: port and trust, for connections that are no requests.
+        crowds: it may open many connections at once as well. How kube-apiserver shares itself is
+            not koord's, and on two cores with it there is nothing left for anybody.
     """
 
     def __init__(
@@ -42,10 +45,13 @@ class Tenant:
         connect: Callable[[], Api],
         address: tuple[int, ssl.SSLContext],
         namespace: str = "mallory",
+        *,
+        crowds: bool = True,
     ) -> None:
+        self.attacks = [each for each in ATTACKS if crowds or each is not many_connections]
         self.random = random.Random(seed)
         self.namespace = namespace
-        self._connect = connect
+        self.connect = connect
         self._port, self._tls = address
         self.api = connect()
         self.api.post(at("namespaces"), _object("Namespace", namespace))
@@ -56,7 +62,7 @@ class Tenant:
 
     def attack(self) -> str:
         """One attack, drawn among those not made since all were; gives its name."""
-        self._left = self._left or self.random.sample(ATTACKS, len(ATTACKS))
+        self._left = self._left or self.random.sample(self.attacks, len(self.attacks))
         attack = self._left.pop()
         try:
             attack(self)
@@ -235,6 +241,27 @@ def forged_tokens(tenant: Tenant) -> None:
     tenant.api.get(pods, labelSelector="((((((((")
 
 
+def many_connections(tenant: Tenant) -> None:
+    """Small requests over dozens of connections, all at once and without a pause."""
+
+    def ask(number: int, api: Api) -> None:
+        try:
+            for step in range(6):
+                name = f"many-{number}-{step}"
+                api.get(at("pods", tenant.namespace))
+                path = at("configmaps", tenant.namespace)
+                api.post(path, _object("ConfigMap", name))
+                api.delete(f"{path}/{name}")
+        except _REQUEST_ERRORS:
+            pass  # Refused by closing the connection: fine too.
+        finally:
+            api.close()
+
+    clients = [tenant.connect() for _ in range(30)]
+    with ThreadPoolExecutor(len(clients)) as threads:
+        list(threads.map(ask, range(len(clients)), clients))
+
+
 def idle_connections(tenant: Tenant) -> None:
     """Connections that say half of something, and watches that nobody reads."""
     for _ in range(30):
@@ -312,5 +339,6 @@ def odd_requests(tenant: Tenant) -> None:
 ATTACKS: list[Callable[[Tenant], None]] = [
     resource_names, labels_and_values, affinity_terms, tolerations_and_ports, containers,
     json_patch_copies, packed_bodies, deep_documents, shared_applies, forged_tokens,
-    idle_connections, forged_annotations, gangs, quotas, absurd_amounts, odd_requests,
+    idle_connections, many_connections, forged_annotations, gangs, quotas, absurd_amounts,
+    odd_requests,
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,13 @@ from typing import Any
 import numpy as np
 
 STEPS = 100_000
+_SOAK = os.environ.get("KOORD_PROFILE") == "soak"
 _CHUNKS = 50
+
+
+def at_least(steps: int) -> int:
+    """So many steps, where one takes the decoding of an object; all of them in ``make soak``."""
+    return STEPS if _SOAK else steps
 
 
 def entries(*roots: Any) -> int:

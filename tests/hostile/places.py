@@ -26,19 +26,24 @@ READY_SECONDS = 60.0
 STOP_SECONDS = 30.0
 LEASES = ("koord-scheduler", "koord-manager")
 _BIN = Path(sys.executable).parent
+_PROBE = Path(__file__).with_name("probed.py")
 
 
 class Place:
     """A running cluster.
 
     Attributes:
+        name: ``embedded`` or ``real``.
         processes: koord's own, by name.
+        holds: what held the loop of ``koord up`` for long; see :mod:`tests.hostile.probed`.
     """
 
-    def __init__(self, folder: Path, kubeconfig: Path) -> None:
+    def __init__(self, folder: Path, kubeconfig: Path, name: str = "embedded") -> None:
         self.folder = folder
+        self.name = name
         self.kubeconfig = kubeconfig
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.holds = folder / "holds"
 
     def api(self, name: str) -> Api:
         """A connection of its own; ``name`` is its user agent."""
@@ -162,13 +167,13 @@ def _node(number: int) -> Document:
 
 @contextmanager
 def _embedded(folder: Path) -> Iterator[Place]:
-    """``koord up``: server, controllers, scheduler, manager and simulated nodes in one process."""
+    """``koord up`` in one process, with a look at its event loop."""
     kubeconfig = folder / "kubeconfig"
     place = Place(folder, kubeconfig)
     try:
-        process = place.start(
-            "koord", "up", "-o", "json", "--nodes", str(NODES), "--kubeconfig", str(kubeconfig)
-        )
+        words = ["up", "-o", "json", "--nodes", str(NODES), "--kubeconfig", str(kubeconfig)]
+        probe = [str(_PROBE), str(place.holds)]
+        process = place.start("koord", *probe, *words, program=Path(sys.executable))
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, place.log("koord")
@@ -184,7 +189,7 @@ def _real(folder: Path) -> Iterator[Place]:
     """A real kube-apiserver with koord-scheduler and koord-manager beside it."""
     need("etcd", "kube-apiserver")
     with RealControlPlane(folder) as plane:
-        place = Place(folder, plane.kubeconfig)
+        place = Place(folder, plane.kubeconfig, "real")
         try:
             api = place.api("setup")
             subprocess.run(

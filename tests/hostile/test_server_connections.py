@@ -16,6 +16,8 @@ from collections.abc import Callable
 import pytest
 
 from koord.controlplane.frontends import bodies, connections
+from koord.controlplane.storage.watch import WatchCursor
+from koord.kube.transport.messages import Request, Response
 from tests.hostile.served import CONFIGS, END_SECONDS, Target, attack, config_map, encoded
 
 LIST = b"GET /api/v1/namespaces HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -271,3 +273,42 @@ def test_an_idle_connection_holds_little(monkeypatch: pytest.MonkeyPatch) -> Non
             writer.close()
 
     attack(test, insecure=False)
+
+
+def test_who_has_many_connections_is_served_no_sooner_than_others() -> None:
+    """All that came in one turn of the loop was served in it, before anybody else."""
+    most = 10
+
+    async def test(target: Target) -> None:
+        begun: list[str] = []
+        handle = target.plane.server.handle
+
+        async def noted(request: Request) -> Response | WatchCursor:
+            begun.append(request.path)
+            return await handle(request)
+
+        target.plane.server.handle = noted  # type: ignore[method-assign]
+        alice, mallory = (f"/api/v1/namespaces/{name}/pods" for name in ("alice", "mallory"))
+        connections = [await target.raw(b"") for _ in range(41)]
+        last = connections[-1]
+        try:
+            for path in (alice, mallory):
+                last[1].write(_get(path))
+                await last[0].readuntil(b"\r\n\r\n")
+            begun.clear()
+            for _, writer in connections[:-1]:
+                writer.write(_get(mallory))
+            last[1].write(_get(alice))
+            async with asyncio.timeout(END_SECONDS):
+                while len(begun) < len(connections):
+                    await asyncio.sleep(0.001)
+        finally:
+            for _, writer in connections:
+                writer.close()
+        assert begun.index(alice) <= most, begun
+
+    attack(test)
+
+
+def _get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()

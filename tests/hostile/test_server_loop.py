@@ -65,6 +65,19 @@ def test_others_are_answered_while_a_large_object_is_made(
     attack(test)
 
 
+def test_a_large_object_is_read_beside_the_loop_to_be_deleted() -> None:
+    async def test(target: Target) -> None:
+        worker = target.plane.server.worker
+        assert (await target.ask("POST", CONFIGS, config_map("a", LARGE))).status == 201
+        before = worker.calls
+        answer, others = await target.others_asked(target.ask("DELETE", f"{CONFIGS}/a"))
+        assert answer.status == 200
+        assert worker.calls > before
+        assert others >= 1
+
+    attack(test)
+
+
 def test_1500_preferred_terms_go_to_the_worker_and_few_do_not() -> None:
     async def test(target: Target) -> None:
         worker = target.plane.server.worker

@@ -32,9 +32,9 @@ from tests.controllers.scheduler.plugins.coscheduling.gangs import member
 from tests.controllers.scheduler.plugins.elasticquota.objects import quota
 from tests.controllers.scheduler.pods import node, pod, table
 from tests.controllers.scheduler.stock import Stock
-from tests.hostile.growth import churn
+from tests.hostile.growth import at_least, churn
 
-FEWER = 5_000
+FEWER = at_least(5_000)
 
 
 def test_shapes_are_bounded_by_count() -> None:
@@ -45,7 +45,7 @@ def test_shapes_are_bounded_by_count() -> None:
         labels = structs.replace(one.metadata, labels={f"key-{i}": f"value-{i}"})
         shapes.of(structs.replace(one, metadata=labels))
 
-    churn(step, shapes, steps=20_000)
+    churn(step, shapes, steps=at_least(20_000))
 
 
 def test_shapes_are_bounded_by_size() -> None:
@@ -57,7 +57,6 @@ def test_shapes_are_bounded_by_size() -> None:
     for i in range(200):
         name = f"{i}" + "x" * 100_000
         shapes.of(pod(f"q{i}", requests={f"example.com/{name}": "1"}))
-    assert len(shapes._by_containers.large) <= 11
     assert len(shapes._by_containers_text.large) <= 11
     assert len(shapes._by_spec.large) <= 11
     assert len(shapes._by_spec_text.large) <= 11
@@ -207,7 +206,7 @@ def test_attempts_are_remembered_up_to_a_size() -> None:
 def test_event_keys() -> None:
     correlator = Correlator()
 
-    for i in range(20_000):
+    for i in range(at_least(20_000)):
         about = ObjectReference(kind="Pod", name=f"p{i}", namespace=f"namespace-{i}")
         event = Event(
             metadata=ObjectMeta(name=f"{i}"), involved_object=about, reason=f"R{i}", message=f"{i}",

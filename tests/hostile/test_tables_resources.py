@@ -22,7 +22,7 @@ from koord.controllers.scheduler.queue.events import NODE, Action, ClusterEvent
 from tests.controllers.scheduler.plugins.event_hints import wakes
 from tests.controllers.scheduler.pods import node, pod
 from tests.controllers.scheduler.stock import Stock
-from tests.hostile.growth import churn
+from tests.hostile.growth import at_least, churn
 
 NAMES, NODES, STEPS = 5_000, 20, 100_000
 
@@ -223,7 +223,7 @@ def test_resources_of_reservations_are_forgotten_with_them() -> None:
         columns.slots([record])
         columns.drop(record.uid)
 
-    churn(step, columns, steps=20_000)
+    churn(step, columns, steps=at_least(20_000))
     assert sorted(columns._index) == ["cpu", "pods"]
     assert columns.scores(columns.slots([stays]), {"cpu": 2}).tolist() == [50]
 

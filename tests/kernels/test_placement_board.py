@@ -20,9 +20,12 @@ from koord.kernels.placement_board import (
     REVERSED,
     SPREAD,
     Board,
+    Ranks,
     RoomCheck,
     Rooms,
     RoomScore,
+    RowClasses,
+    changed_rows,
     spread_scores,
 )
 from tests.models import placement_board as model
@@ -176,7 +179,7 @@ def test_the_board_always_agrees_with_a_look_at_all_rows(
             board.clear(which)
             twin.clear(which)
         elif step == "rate":
-            wide = 1 << 50 if seed % 11 == 0 else 9
+            wide = 1 << 50 if seed % 11 == 0 and KINDS[which] != NONE else 9
             least = -1 if KINDS[which] in (MIN_MAX, SPREAD) else 0
             raw = random.integers(least, wide, len(some))
             board.rate(which, index, raw)
@@ -186,7 +189,8 @@ def test_the_board_always_agrees_with_a_look_at_all_rows(
             twin.raw.pop(which, None)
         elif step == "rank":
             twin.ranks = random.permutation(rows).tolist()
-            board.set_ranks(np.array(twin.ranks))
+            order = np.array(twin.ranks)
+            board.set_ranks(Ranks(rows, order) if seed % 2 else order)
         elif step == "best":
             assert board.best() == twin.best()
         elif step == "reset":
@@ -268,10 +272,18 @@ def test_many_rows_are_rated_as_each_by_itself(seed: int, bits: int, resources: 
     asked = [(n, int(requests[n])) for n in range(resources)]
     for strategy, name in ((LEAST, "least"), (MOST, "most"), (BALANCED, "balanced")):
         got = RoomScore(strategy, counted, []).score(has, used, nonzero, slice(0, rows))
+        index = random.integers(0, rows, rows)
+        by_index = RoomScore(strategy, counted, []).score(has, used, nonzero, index)
+        assert by_index.tolist() == got[index].tolist()
         for row, score in enumerate(got.tolist()):
             plain = [(int(has[n, row]), int(used[n, row]) + r, w) for n, r, w, _ in counted]
             assert score == model.room_score(name, plain)
+        others = [(n, 0, weight, False) for n, _, weight, _ in counted]
+        again = RoomScore(strategy, others, []).requesting(requests.tolist())
+        assert (again.score(has, used, nonzero, slice(0, rows)) == got).all()
     passes = RoomCheck(asked).check(has, used, nonzero, slice(0, rows))
+    again_check = RoomCheck([(n, 9) for n, _ in asked]).asking([each for _, each in asked])
+    assert (again_check.check(has, used, nonzero, slice(0, rows)) == passes).all()
     short = [any(a > 0 and a > has[n, r] - used[n, r] for n, a in asked) for r in range(rows)]
     assert passes.tolist() == [not each for each in short]
 
@@ -285,6 +297,63 @@ def test_a_hundred_thousand_rows_at_once_are_rated_as_one_by_one() -> None:
         score = RoomScore(strategy, counted, [])
         together = score.score(has, used, used, slice(0, rows))
         assert (together == score.score(has, used, used, np.arange(rows))).all()
+
+
+def test_of_fewer_amounts_the_others_stay() -> None:
+    has, used = np.array([[8], [8]]), np.array([[4], [4]])
+    check = RoomCheck([(0, 9), (1, 5)]).asking([4])
+    assert check.check(has, used, used, slice(0, 1)).tolist() == [False]
+    fits = RoomCheck([(0, 9), (1, 4)]).asking([4])
+    assert fits.check(has, used, used, slice(0, 1)).tolist() == [True]
+    score = RoomScore(LEAST, [(0, 9, 1, False), (1, 4, 1, False)], [])
+    assert score.requesting([4]).score(has, used, used, slice(0, 1)).tolist() == [0]
+    assert score.requesting([0]).score(has, used, used, slice(0, 1)).tolist() == [25]
+    with pytest.raises(ValueError, match="amounts: got '3', expected at most 2"):
+        check.asking([1, 2, 3])
+    with pytest.raises(ValueError, match="amounts: got '3', expected at most 2"):
+        score.requesting([1, 2, 3])
+
+
+def test_boards_share_the_order_of_their_rows() -> None:
+    ranks = Ranks(3, np.array([2, 1]))  # the third row goes after them
+    boards = [Board(3, [(1, NONE)], ranks) for _ in range(2)]
+    for board in boards:
+        board.refuse(CLOSED, slice(None), np.ones(3, np.bool_))
+    assert [board.best() for board in boards] == [1, 1]
+    boards[0].set_ranks(Ranks(3, np.array([0, 1, 2])))
+    assert [board.best() for board in boards] == [0, 1]
+    with pytest.raises(ValueError, match="ranks: got '4 rows', expected 3"):
+        boards[0].set_ranks(Ranks(4, np.arange(4)))
+    with pytest.raises(TypeError):
+        boards[0].set_ranks(None)  # type: ignore[arg-type]
+
+
+def test_a_board_tells_its_memory() -> None:
+    board, rows = opened(10_000, (1, NONE), (1, REVERSED)), 10_000
+    empty = board.bytes
+    assert 8 * rows <= empty < 10 * rows
+    board.rate(0, slice(None), np.zeros(rows, np.int64))
+    assert empty + 8 * rows <= board.bytes < empty + 9 * rows
+    board.rate(1, slice(None), np.zeros(rows, np.int64))
+    assert empty + 20 * rows <= board.bytes < empty + 22 * rows
+    # What was asked for once stays, so that a board that is emptied need not ask again.
+    before = board.bytes
+    board.reset([(1, NONE), (1, NONE)])
+    assert board.bytes == before
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 255)), max_size=30), st.integers(0, 40))
+def test_changed_rows_are_those_of_a_plain_table(
+    touches: list[tuple[int, int]], start: int
+) -> None:
+    plain: dict[int, int] = {}
+    for row, aspects in touches[start:]:
+        plain[row] = plain.get(row, 0) | aspects
+    found, of_each, any_of, all_of = changed_rows([r << 8 | a for r, a in touches], start)
+    assert dict(zip(found.tolist(), of_each.tolist(), strict=True)) == plain
+    assert found.tolist() == sorted(plain)
+    assert any_of == sum(1 << bit for bit in range(8) if any(a >> bit & 1 for a in plain.values()))
+    assert all_of == sum(1 << bit for bit in range(8) if all(a >> bit & 1 for a in plain.values()))
 
 
 def test_checks_and_scores_come_onto_the_board_together() -> None:
@@ -312,3 +381,65 @@ def test_crowds_are_weighed_and_rounded() -> None:
     assert spread_scores(parts, rated, slice(None)).tolist() == [9, 6, 12, -1]
     with pytest.raises(KeyError):
         spread_scores(parts, rated, np.array([4]))
+
+
+def _alone(rooms: tuple[RoomCheck, RoomScore, RoomScore], columns: Any, open_rows: Any) -> Board:
+    check, least, balanced = rooms
+    board = Board(columns[0].shape[1], [(3, NONE), (2, NONE)])
+    board.refuse(CLOSED, slice(None), open_rows)
+    board.refuse(0, slice(None), check.check(*columns, slice(None)))
+    board.rate(0, slice(None), least.score(*columns, slice(None)))
+    board.rate(1, slice(None), balanced.score(*columns, slice(None)))
+    return board
+
+
+@given(seed=st.integers(0, 2**32 - 1), most=st.integers(1, 40))
+def test_rows_in_classes_have_the_best_of_a_board(seed: int, most: int) -> None:
+    random = np.random.default_rng(seed)
+    rows, classes, seen = 70, RowClasses(most), 0
+    ranks = random.permutation(rows)
+    # Amounts of a few values, so that rows are alike.
+    columns = [random.integers(1, 3, (2, rows)) * 1000, random.integers(0, 3, (2, rows)) * 500]
+    columns.append(columns[1].copy())
+    open_rows = random.random(rows) < 0.8
+    asked = [slice(0, rows)] + [random.integers(0, rows, 1 + step % 3) for step in range(30)]
+    for some in asked:
+        open_rows[some] = random.random(len(open_rows[some])) < 0.8
+        columns[1][:, some] = random.integers(0, 3, columns[1][:, some].shape) * 500
+        columns[2][:, some] = columns[1][:, some]
+        live = np.flatnonzero(open_rows)
+        alike = len(np.unique(np.concatenate(columns)[:, live], axis=1).T) if len(live) else 0
+        went = classes.update(*columns, some if seen else slice(0, rows), open_rows, ranks)
+        assert went or len(classes) == 0
+        seen = went
+        if not went:
+            continue
+        assert len(classes) == alike <= most
+        amount = int(random.integers(0, 1500))
+        counted = [(0, amount, 1, True), (1, 10, 1, False)]
+        rooms = (
+            RoomCheck([(0, amount)]), RoomScore(LEAST, counted, []),
+            RoomScore(BALANCED, counted, []),
+        )  # fmt: skip
+        board = _alone(rooms, columns, open_rows)
+        board.set_ranks(ranks)
+        assert classes.best(Rooms([(0, rooms[0])], [(0, rooms[1]), (1, rooms[2])]), [3, 2]) == (
+            board.best()
+        )
+
+
+def test_what_classes_cannot_be_made_of_is_named() -> None:
+    columns = [np.ones((2, 4), np.int64)] * 3
+    ranks, open_rows = np.arange(4), np.ones(4, np.bool_)
+    classes = RowClasses(2)
+    with pytest.raises(KeyError, match="4"):
+        classes.update(*columns, np.array([4]), open_rows, ranks)
+    with pytest.raises(ValueError, match="rank"):
+        classes.update(*columns, slice(0, 4), open_rows, ranks - 1)
+    three = np.ones((3, 4), np.int64)
+    with pytest.raises(ValueError, match="resources"):
+        classes.update(three, three, columns[2], slice(0, 4), open_rows, ranks)
+    with pytest.raises(ValueError, match="weights"):
+        classes.best(Rooms([], []), [1])
+    with pytest.raises(ValueError, match="most"):
+        RowClasses(0)

@@ -41,13 +41,14 @@ class Workload(msgspec.Struct, frozen=True):
     uid: str
 
 
-def pods(count: int, seed: int = 7, *, by_key: bool = False) -> Iterator[bytes]:
+def pods(count: int, seed: int = 7, *, by_key: bool = False, nodes: int = 0) -> Iterator[bytes]:
     """The JSON of each pod, without apiVersion and kind, as in the items of a list.
 
     Args:
         count: how many.
         seed: of all that is drawn.
         by_key: those of one workload one after the other, as API servers list them; else mixed.
+        nodes: on how many; one for 30 pods where that is 0.
     """
     draw = stream(seed, "pods")
     sorts = list(_SHARES)
@@ -55,7 +56,7 @@ def pods(count: int, seed: int = 7, *, by_key: bool = False) -> Iterator[bytes]:
         _workload(draw, draw.choices(sorts, list(_SHARES.values()))[0], number)
         for number in range(max(1, count // _PODS_A_WORKLOAD))
     ]
-    nodes = max(1, count // _PODS_A_NODE)
+    nodes = nodes or max(1, count // _PODS_A_NODE)
     of_pods = [workloads[draw.randrange(len(workloads))] for _ in range(count)]
     if by_key:
         of_pods.sort(key=lambda workload: (workload.namespace, workload.name))
@@ -63,14 +64,16 @@ def pods(count: int, seed: int = 7, *, by_key: bool = False) -> Iterator[bytes]:
         yield _pod(draw, workload, number, draw.randrange(nodes))
 
 
-def pages(count: int, page: int = 500, seed: int = 7, *, by_key: bool = False) -> Iterator[bytes]:
+def pages(
+    count: int, page: int = 500, seed: int = 7, *, by_key: bool = False, nodes: int = 0
+) -> Iterator[bytes]:
     """The bodies of the list answers that hold ``count`` pods, as :func:`pods` gives them.
 
     The continue token of a page is the number of the next one, from 1 on; the last has none.
     """
     held: list[bytes] = []
     given = 0
-    for pod in pods(count, seed, by_key=by_key):
+    for pod in pods(count, seed, by_key=by_key, nodes=nodes):
         held.append(pod)
         if len(held) == page and given + page < count:
             given += page

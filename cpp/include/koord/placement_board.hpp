@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -58,6 +59,25 @@ struct Addend {
   std::int64_t weight = 1;
 };
 
+/// Who goes first among equal rows: the lowest. Many boards of as many rows share one.
+class KOORD_API Ranks {
+ public:
+  /// Rows beyond the span keep their order after it.
+  Ranks(std::size_t rows, std::span<const std::int64_t> ranks);
+
+  [[nodiscard]] std::size_t rows() const { return ranks_.size(); }
+  [[nodiscard]] std::int64_t operator[](std::size_t row) const { return ranks_[row]; }
+
+  /// The lowest of each block of rows, and of each group of blocks.
+  [[nodiscard]] std::span<const std::int64_t> blocks() const { return blocks_; }
+  [[nodiscard]] std::span<const std::int64_t> groups() const { return groups_; }
+
+ private:
+  std::vector<std::int64_t> ranks_;
+  std::vector<std::int64_t> blocks_;
+  std::vector<std::int64_t> groups_;
+};
+
 /// See the head of this file.
 class KOORD_API Board {
  public:
@@ -67,8 +87,10 @@ class KOORD_API Board {
   static constexpr std::size_t kGroup = 64;  // blocks
 
   /// All rows are closed at first, no score applies. kInvalid for more than 62 scores, and for
-  /// weights beyond 0 to 1,000,000.
-  Board(std::size_t rows, const std::vector<ScoreRule>& scores);
+  /// weights beyond 0 to 1,000,000. Rows go in their order where no ranks are given; errors are
+  /// those of set_ranks().
+  Board(std::size_t rows, const std::vector<ScoreRule>& scores,
+        std::shared_ptr<const Ranks> ranks = nullptr);
 
   /// The same as a new board of as many rows, but for the ranks, which stay, and for flips(), which
   /// goes on; with `keep_closed` the rows that were open are open. It needs no new memory. Errors
@@ -78,7 +100,11 @@ class KOORD_API Board {
   [[nodiscard]] std::size_t rows() const { return refused_.size(); }
   [[nodiscard]] std::size_t scores() const { return columns_.size(); }
 
-  /// Who goes first among equals: the lowest. Rows beyond the span keep their order after it.
+  /// How many bytes of memory it has, ranks not included.
+  [[nodiscard]] std::size_t bytes() const;
+
+  /// Who goes first among equals. kInvalid for ranks of another number of rows.
+  void set_ranks(std::shared_ptr<const Ranks> ranks);
   void set_ranks(std::span<const std::int64_t> ranks);
 
   /// What a filter says of rows: 0 refuses. kInvalid for a filter, kNotFound for a row out of
@@ -193,9 +219,7 @@ class KOORD_API Board {
   Column& checked_score(std::size_t score);
 
   std::vector<std::uint64_t> refused_;
-  std::vector<std::int64_t> ranks_;
-  std::vector<std::int64_t> first_ranks_;  // by block, the lowest
-  std::vector<std::int64_t> group_first_ranks_;
+  std::shared_ptr<const Ranks> ranks_;
   std::vector<Head> heads_;   // by block
   std::vector<Head> groups_;  // by group
   std::vector<Column> columns_;

@@ -41,6 +41,9 @@ class KOORD_API RoomCheck {
  public:
   explicit RoomCheck(std::vector<Asked> asked) : asked_(std::move(asked)) {}
 
+  /// The same of other amounts, for the first of its resources; kInvalid for more than it has.
+  [[nodiscard]] RoomCheck asking(std::span<const std::int64_t> amounts) const;
+
   /// Writes 1 where all amounts fit. kNotFound for a resource or row out of range.
   void check(const Columns& columns, RowSet rows, std::span<std::uint8_t> passes) const;
 
@@ -80,6 +83,9 @@ class KOORD_API RoomScore {
   /// Corners in order of `used`; needed for kRatio only. kInvalid without any there.
   RoomScore(Strategy strategy, std::vector<Counted> counted, std::vector<Corner> corners = {});
 
+  /// The same of other requests, for the first of its resources; kInvalid for more than it has.
+  [[nodiscard]] RoomScore requesting(std::span<const std::int64_t> requests) const;
+
   /// Writes a score a row. kNotFound for a resource or row out of range.
   void score(const Columns& columns, RowSet rows, std::span<std::int64_t> scores) const;
 
@@ -99,6 +105,12 @@ class KOORD_API Rooms {
   /// Puts on the board what all of them say of rows. Errors are those of the checks and scores,
   /// Board::refuse and Board::rate.
   void put(Board& board, const Columns& columns, RowSet rows) const;
+
+  /// With their numbers, as given.
+  [[nodiscard]] std::span<const std::pair<unsigned, RoomCheck>> checks() const { return checks_; }
+  [[nodiscard]] std::span<const std::pair<std::size_t, RoomScore>> scores() const {
+    return scores_;
+  }
 
  private:
   std::vector<std::pair<unsigned, RoomCheck>> checks_;

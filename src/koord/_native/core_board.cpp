@@ -2,11 +2,14 @@
 // Boards, room checks and room scores: part of the placement module.
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "bindings.hpp"
 #include "columns.hpp"
 #include "koord/placement_board.hpp"
+#include "koord/placement_classes.hpp"
 #include "koord/placement_fit.hpp"
 #include "koord/placement_reserved.hpp"
 #include "koord/placement_spread.hpp"
@@ -108,18 +111,29 @@ std::vector<ScoreRule> rules_of(const std::vector<std::pair<std::int64_t, int>>&
   return rules;
 }
 
-Board made_board(std::size_t rows, const std::vector<std::pair<std::int64_t, int>>& scores) {
-  return Board(rows, rules_of(scores));
+Board made_board(std::size_t rows, const std::vector<std::pair<std::int64_t, int>>& scores,
+                 const std::shared_ptr<Ranks>& ranks) {
+  return Board(rows, rules_of(scores), ranks);
 }
 
 void add_board(py::module_& m) {
+  py::class_<Ranks, std::shared_ptr<Ranks>>(m, "Ranks")
+      .def(py::init([](std::size_t rows, const Ints& ranks) { return Ranks(rows, ints(ranks)); }),
+           py::arg("rows"), py::arg("ranks"))
+      .def_property_readonly("rows", &Ranks::rows);
   py::class_<Board>(m, "Board")
-      .def(py::init(&made_board), py::arg("rows"), py::arg("scores"))
+      .def(py::init(&made_board), py::arg("rows"), py::arg("scores"),
+           py::arg("ranks") = std::shared_ptr<Ranks>())
       .def(
           "reset",
           [](Board& board, const std::vector<std::pair<std::int64_t, int>>& scores,
              bool keep_closed) { board.reset(rules_of(scores), keep_closed); },
           py::arg("scores"), py::arg("keep_closed") = false)
+      .def("set_ranks",
+           [](Board& board, const std::shared_ptr<Ranks>& ranks) {
+             if (!ranks) throw py::type_error("no ranks");
+             board.set_ranks(ranks);
+           })
       .def("set_ranks", [](Board& board, const Ints& ranks) { board.set_ranks(ints(ranks)); })
       .def("refuse",
            [](Board& board, unsigned filter, const py::object& rows, const Bools& passes) {
@@ -135,6 +149,7 @@ void add_board(py::module_& m) {
       .def("best_of",
            [](const Board& board, const Bools& mask) { return board.best_of(bytes(mask)); })
       .def_property_readonly("rows", &Board::rows)
+      .def_property_readonly("bytes", &Board::bytes)
       .def_property_readonly("feasible", &Board::feasible)
       .def_property_readonly("flips", &Board::flips)
       .def_property_readonly("refused",
@@ -170,9 +185,15 @@ void add_room(py::module_& m) {
              return RoomCheck(std::move(amounts));
            }),
            py::arg("asked"))
+      .def("asking", [](const RoomCheck& check,
+                        const std::vector<std::int64_t>& amounts) { return check.asking(amounts); })
       .def("check", &checked_room);
   py::class_<RoomScore>(m, "RoomScore")
       .def(py::init(&made_score), py::arg("strategy"), py::arg("counted"), py::arg("corners"))
+      .def("requesting",
+           [](const RoomScore& score, const std::vector<std::int64_t>& requests) {
+             return score.requesting(requests);
+           })
       .def("score", &scored_room);
   py::class_<Rooms>(m, "Rooms")
       .def(py::init<std::vector<std::pair<unsigned, RoomCheck>>,
@@ -187,6 +208,28 @@ void add_room(py::module_& m) {
              const Columns columns = columns_of(all, taken, counted);
              rooms.put(board, columns, Rows(rows, columns.stride).set());
            });
+}
+
+void add_classes(py::module_& m) {
+  py::class_<RowClasses>(m, "RowClasses")
+      .def(py::init<std::size_t>(), py::arg("most"))
+      .def("update",
+           [](RowClasses& classes, const py::object& allocatable, const py::object& requested,
+              const py::object& nonzero, const py::object& rows, const Bools& open,
+              const Ints& ranks) {
+             const auto all = array_of<Ints>(allocatable);
+             const auto taken = array_of<Ints>(requested);
+             const auto counted = array_of<Ints>(nonzero);
+             const Columns columns = columns_of(all, taken, counted);
+             return classes.update(columns, Rows(rows, columns.stride).set(), bytes(open),
+                                   ints(ranks));
+           })
+      .def("clear", &RowClasses::clear)
+      .def("best",
+           [](RowClasses& classes, const Rooms& rooms, const std::vector<std::int64_t>& weights) {
+             return classes.best(rooms, weights);
+           })
+      .def("__len__", &RowClasses::size);
 }
 
 using Numbers = py::array_t<std::int32_t, py::array::c_style | py::array::forcecast>;
@@ -299,15 +342,47 @@ Ints score_reserved(const std::vector<Ints>& reserved, const Ints& slots,
   return scores;
 }
 
+// Entries `row << 8 | aspects` of a list, from a place on: the rows that are in it, ascending, each
+// with all its aspects; the aspects of any of them, and those of each.
+py::tuple changed_rows(const py::list& journal, std::size_t start) {
+  std::vector<std::int64_t> entries;
+  entries.reserve(journal.size() - std::min(start, journal.size()));
+  for (std::size_t i = start; i < journal.size(); ++i) {
+    entries.push_back(
+        PyLong_AsLongLong(PyList_GET_ITEM(journal.ptr(), static_cast<py::ssize_t>(i))));
+  }
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  std::ranges::sort(entries);
+  std::vector<std::int64_t> rows;
+  std::vector<std::int64_t> aspects;
+  std::int64_t any = 0;
+  for (const std::int64_t entry : entries) {
+    const std::int64_t row = entry >> 8;
+    const std::int64_t its = entry & 255;
+    any |= its;
+    if (!rows.empty() && rows.back() == row) {
+      aspects.back() |= its;
+    } else {
+      rows.push_back(row);
+      aspects.push_back(its);
+    }
+  }
+  std::int64_t all = 255;
+  for (const std::int64_t its : aspects) all &= its;
+  return py::make_tuple(moved_array(std::move(rows)), moved_array(std::move(aspects)), any, all);
+}
+
 }  // namespace
 
 void register_board(py::module_& m) {
   add_board(m);
   add_room(m);
+  add_classes(m);
   m.def("spread_scores", &spread);
   m.def("count_pod", &count_pod);
   m.def("reserved_fit", &fit_reserved);
   m.def("reserved_scores", &score_reserved);
+  m.def("changed_rows", &changed_rows);
 }
 
 }  // namespace koord::python

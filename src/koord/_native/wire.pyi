@@ -87,9 +87,16 @@ class Projection:
     def cut(self, text: bytes) -> bytes | None: ...
     def marked(self, text: bytes) -> list[list[bytes]] | None: ...
 
+@final
+class SharingBudget:
+    size: int
+    def __init__(self, most: int) -> None: ...
+    def join(self, sharing: Sharing) -> None: ...
+
 class Sharing:
     def __init__(
         self,
+        budget: SharingBudget,
         size: int,
         to_json: Callable[[Any], bytes],
         fields_of: Callable[[type], SharedFields | None],
@@ -130,7 +137,21 @@ class KnownPart(Part):
         most: int,
         items: tuple[KnownPart, Callable[[bytes], list[Any]]] | None = None,
     ) -> None: ...
-    def remember(self, most: int) -> None: ...
+    def remember(self, most: int, brief: bool = False) -> None: ...
+
+@final
+class LastStates:
+    def __init__(
+        self,
+        name: int,
+        namespace: int,
+        version: int,
+        digest: Callable[[bytes], bytes],
+        renewed: Callable[[Any, str], Any],
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def clear(self) -> None: ...
+    def forget(self) -> None: ...
 
 @final
 class Assembly(Part):
@@ -147,4 +168,5 @@ class Assembly(Part):
         text: bytes,
         first: int,
         before: Callable[[Any], Any],
+        last: LastStates | None = None,
     ) -> tuple[bytes, list[Any]] | None: ...

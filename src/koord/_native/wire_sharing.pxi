@@ -3,32 +3,109 @@
 from cpython.bytes cimport PyBytes_FromObject, PyBytes_FromStringAndSize
 from libc.string cimport memcmp
 from datetime import datetime
+from weakref import ref
 
 # After so many different values it shows whether any come again.
 cdef Py_ssize_t TRIAL = 1024
-# Of the texts by which values are known: the longest, and the sum of one generation.
+# Of the texts by which values are known: the longest.
 cdef Py_ssize_t LONGEST = 64 << 10
-cdef Py_ssize_t GENERATION_BYTES = 8 << 20
+# What one generation of values may have of the budget.
+cdef Py_ssize_t GENERATIONS = 4
+# What a value takes that is remembered, however small: its entry, its text, itself. Of a text each
+# byte is kept once; of anything else as the text and as what was decoded.
+cdef Py_ssize_t ENTRY_BYTES = 256
+cdef Py_ssize_t DECODED = 4
 cdef list EMPTY_LIST = []
 cdef dict EMPTY_DICT = {}
+
+
+cdef class SharingBudget:
+    """What all that is remembered may take together, as memory.
+
+    Who has most gives, until three quarters are left: so who is to give is looked for seldom.
+
+    Args:
+        most: bytes.
+    """
+
+    cdef Py_ssize_t most
+    cdef readonly Py_ssize_t size
+    # Weak, in the order in which they came: what one has goes with it.
+    cdef list sharings
+
+    def __init__(self, Py_ssize_t most):
+        self.most, self.size = most, 0
+        self.sharings = []
+
+    cpdef join(self, Sharing sharing):
+        """One more has its memory from this."""
+        self.sharings = [each for each in self.sharings if each() is not None]
+        self.sharings.append(ref(sharing))
+
+    cdef add(self, Py_ssize_t size):
+        self.size += size
+        if self.size > self.most:
+            self.give()
+
+    cdef bint is_much(self, Py_ssize_t size):
+        """Whether so much is enough for what one place has met lately."""
+        return size > self.most // GENERATIONS
+
+    cdef give(self):
+        """Makes room. What has gone with its Sharing is found here."""
+        cdef list holders = []
+        cdef Place place
+        cdef KnownPart part
+        self.size = 0
+        for each in self.sharings:
+            sharing = each()
+            if sharing is None:
+                continue
+            for place in (<Sharing>sharing).places:
+                holders.append((place.seen_bytes + place.old_bytes, len(holders), place))
+                self.size += place.seen_bytes + place.old_bytes
+            for part in (<Sharing>sharing).known_parts:
+                if part.brief:
+                    continue
+                holders.append((part.held_bytes, len(holders), part))
+                self.size += part.held_bytes
+        holders.sort(reverse=True)
+        # At first a place lets go of what it did not meet lately.
+        for _ in range(2):
+            for _, _, holder in holders:
+                if self.size <= self.most // 4 * 3:
+                    return
+                if type(holder) is Place:
+                    (<Place>holder).next_generation()
+                else:
+                    (<KnownPart>holder).forget()
 
 
 cdef class Sharing:
     """How types are shared.
 
     Args:
+        budget: of the memory of what is remembered.
         size: how many different values of one place are remembered, at least.
         to_json: gives the text by which structs, lists and maps are known.
         fields_of: gives the SharedFields of a struct type, None for other types.
         parts_of: gives the field values of a struct as a tuple.
     """
 
+    cdef SharingBudget budget
     cdef Py_ssize_t size
     cdef object to_json, fields_of, parts_of
     cdef dict known
+    # All that remember anything.
+    cdef list places, known_parts
+    cdef object __weakref__
 
-    def __init__(self, Py_ssize_t size, to_json, fields_of, parts_of):
-        self.size = size
+    def __init__(
+        self, SharingBudget budget not None, Py_ssize_t size, to_json, fields_of, parts_of
+    ):
+        self.budget, self.size = budget, size
+        self.places, self.known_parts = [], []
+        budget.join(self)
         self.to_json, self.fields_of, self.parts_of = to_json, fields_of, parts_of
         self.known = {}
 
@@ -82,8 +159,9 @@ cdef class Place:
     cdef Sharing sharing
     # Two generations: a value is forgotten when it was not met while a whole one filled up.
     cdef dict seen, old
-    # Bytes of what was seen; values and hits since it was last asked whether any come again.
-    cdef Py_ssize_t held_bytes, values, hits
+    # What the two take, as the budget counts it; values and hits since it was last asked whether
+    # any come again.
+    cdef Py_ssize_t seen_bytes, old_bytes, values, hits
     cdef bint judged
     # Given up, since what comes here hardly ever comes again.
     cdef readonly bint open
@@ -92,6 +170,7 @@ cdef class Place:
     def __init__(self, Sharing sharing not None):
         self.sharing = sharing
         self.seen, self.old = {}, {}
+        sharing.places.append(self)
 
     def __len__(self):
         """How many values are remembered."""
@@ -138,13 +217,15 @@ cdef class Place:
         return found
 
     cdef object remember(self, key, value):
+        cdef Py_ssize_t size = ENTRY_BYTES
+        if type(key) is not datetime:
+            size += len(key) if key is value else len(key) * DECODED
         self.seen[key] = value
-        self.held_bytes += len(key) if type(key) is not datetime else 0
+        self.seen_bytes += size
+        self.sharing.budget.add(size)
         self.values += 1
-        if len(self.seen) == self.sharing.size or self.held_bytes > GENERATION_BYTES:
-            # A generation is full, and takes the place of the one before.
-            self.old, self.seen = self.seen, {}
-            self.held_bytes = 0
+        if len(self.seen) == self.sharing.size or self.sharing.budget.is_much(self.seen_bytes):
+            self.next_generation()
         if self.values == self.sharing.size:
             self.judge(self.sharing.size // 4)
             self.values = self.hits = 0
@@ -153,10 +234,17 @@ cdef class Place:
             self.judge(TRIAL // 32)
         return value
 
+    cdef next_generation(self):
+        """The values met lately take the place of those before, which are forgotten."""
+        self.sharing.budget.size -= self.old_bytes
+        self.old, self.seen = self.seen, {}
+        self.old_bytes, self.seen_bytes = self.seen_bytes, 0
+
     cdef judge(self, Py_ssize_t least_hits):
         if self.hits < least_hits:
             self.open = True
-            self.old, self.seen = {}, {}
+            self.next_generation()
+            self.next_generation()
 
 
 cdef class Part:
@@ -179,7 +267,7 @@ cdef class KnownPart(Part):
         decode: gives the value of bytes; raises where a field must be there and is not.
         default: where there are no bytes, as a tuple; empty for a field that must be there.
         scalar: whether equal values of one type are the same.
-        most: how many different bytes are remembered at most.
+        most: how many different bytes are remembered at most; see :meth:`remember`.
         items: of a list, how its items are made and how its bytes are split into theirs: used
             where whole lists hardly ever come again. None where there are no such.
     """
@@ -191,7 +279,10 @@ cdef class KnownPart(Part):
     cdef bint scalar
     cdef KnownPart items
     cdef dict known
-    cdef Py_ssize_t most, held_bytes, misses, hits
+    # What it takes, as the budget counts it.
+    cdef Py_ssize_t held_bytes
+    cdef Py_ssize_t most, misses, hits
+    cdef bint brief
     # What came last comes again most often: pods of one workload are listed one after the other.
     cdef bytes last
     cdef object value
@@ -203,18 +294,32 @@ cdef class KnownPart(Part):
         self.column, self.place, self.decode = column, place, decode
         self.default = tuple([place.share(each) for each in default])
         self.scalar = scalar
+        self.known = {}
         if items is not None:
             self.items, self.split = items
         self.remember(most)
+        place.sharing.known_parts.append(self)
 
-    cpdef remember(self, Py_ssize_t most):
-        """Lets go of the bytes that are known, and remembers so many from now on."""
-        self.known = {}
-        self.last = b""
-        self.most = most
-        self.held_bytes = self.misses = self.hits = 0
+    cpdef remember(self, Py_ssize_t most, bint brief=False):
+        """Lets go of the bytes that are known, and remembers so many from now on.
+
+        Args:
+            most: how many.
+            brief: it is for a list that is being read, and over with it: that needs no budget.
+        """
+        self.forget()
+        self.most, self.brief = most, brief
+        self.misses = self.hits = 0
         if self.items is not None:
-            self.items.remember(most)
+            self.items.remember(most, brief)
+
+    cdef forget(self):
+        """Lets go of all bytes that are known."""
+        if not self.brief:
+            self.place.sharing.budget.size -= self.held_bytes
+        self.known = {}
+        self.last, self.value = b"", None
+        self.held_bytes = 0
 
     cdef object make(self, const char* text, const CSpan* row):
         cdef CSpan span = row[self.column]
@@ -233,6 +338,7 @@ cdef class KnownPart(Part):
         return value
 
     cdef object find(self, bytes key):
+        cdef Py_ssize_t size
         found = self.known.get(key)
         if found is not None:
             self.hits += 1
@@ -248,12 +354,81 @@ cdef class KnownPart(Part):
         self.misses += 1
         # Bytes that hardly ever come again are not worth the memory.
         if self.misses < TRIAL or self.hits * 8 > self.misses:
-            if len(self.known) >= self.most or self.held_bytes > GENERATION_BYTES:
-                self.known.clear()
-                self.held_bytes = 0
-            self.held_bytes += len(key)
+            if len(self.known) >= self.most or self.place.sharing.budget.is_much(self.held_bytes):
+                self.forget()
+            # The place may forget the value sooner than this part does.
+            size = ENTRY_BYTES + len(key) * DECODED
+            self.held_bytes += size
             self.known[key] = found
+            if not self.brief:
+                self.place.sharing.budget.add(size)
         return found
+
+
+cdef class LastStates:
+    """The last state of each object, known by a digest of all that is read of it but its version.
+
+    Args:
+        name, namespace, version: the columns of these.
+        digest: gives that of bytes.
+        renewed: gives a state again with another version.
+    """
+
+    cdef uint32_t name, namespace, version
+    cdef object digest, renewed
+    cdef dict states
+    # Of the object that is looked at.
+    cdef object key, text
+
+    def __init__(
+        self, uint32_t name, uint32_t namespace, uint32_t version, digest, renewed
+    ):
+        self.name, self.namespace, self.version = name, namespace, version
+        self.digest, self.renewed = digest, renewed
+        self.states = {}
+
+    def __len__(self):
+        """Of how many objects there is one."""
+        return len(self.states)
+
+    def clear(self):
+        """Forgets all, where states come from elsewhere."""
+        self.states = {}
+
+    def forget(self):
+        """Forgets the object that was looked at last: it is gone."""
+        self.states.pop(self.key, None)
+
+    cdef object same(self, const char* text, const CSpan* row, CSpan whole):
+        """What the last state becomes where the version is all that is new; None where not."""
+        cdef CSpan version = row[self.version]
+        self.key = None
+        if version.end < version.begin + 3 or not row[self.name].end:
+            return None
+        self.key = span_of(text, row[self.namespace]), span_of(text, row[self.name])
+        cdef bytes read = PyBytes_FromStringAndSize(text + whole.begin, version.begin - whole.begin)
+        read += PyBytes_FromStringAndSize(text + version.end, whole.end - version.end)
+        self.text = self.digest(read)
+        last = self.states.get(self.key)
+        if last is None or last[0] != self.text:
+            return None
+        cdef bytes number = PyBytes_FromStringAndSize(
+            text + version.begin + 1, version.end - version.begin - 2
+        )
+        if not number.isdigit():
+            return None
+        made = self.renewed(last[1], number.decode())
+        self.states[self.key] = self.text, made
+        return made
+
+    cdef put(self, made):
+        """Takes the state of the object that was looked at."""
+        if self.key is not None:
+            self.states[self.key] = self.text, made
+
+
+cdef bytes span_of(const char* text, CSpan span):
+    return PyBytes_FromStringAndSize(text + span.begin, span.end - span.begin)
 
 
 cdef class Assembly(Part):
@@ -273,7 +448,10 @@ cdef class Assembly(Part):
     def __init__(self, uint32_t column, kind, parts_of, list parts not None):
         self.column, self.kind, self.parts_of, self.parts = column, kind, parts_of, parts
 
-    def read(self, Projection projection not None, bytes text not None, Py_ssize_t first, before):
+    def read(
+        self, Projection projection not None, bytes text not None, Py_ssize_t first, before,
+        LastStates last=None,
+    ):
         """The bytes in column 0 of the first row, and the structs of rows.
 
         Args:
@@ -281,6 +459,7 @@ cdef class Assembly(Part):
             text: JSON.
             first: the first row that is a struct's.
             before: gives the state before of a struct, None for none: what has not changed is its.
+            last: knows the state before by the text, without one being made.
 
         Returns:
             None where the text cannot be followed.
@@ -295,9 +474,16 @@ cdef class Assembly(Part):
         for at in range(first * width, rows.size(), width):
             if not rows[at + self.column].end:
                 return None
+            if last is not None:
+                same = last.same(out.data(), &rows[at], rows[at + self.column])
+                if same is not None:
+                    found.append(same)
+                    continue
             made = self.make(out.data(), &rows[at])
             then = before(made)
             found.append(made if then is None else self.renew(made, then))
+            if last is not None:
+                last.put(found[-1])
         return <bytes>out.substr(rows[0].begin, rows[0].end - rows[0].begin), found
 
     cdef object make(self, const char* text, const CSpan* row):

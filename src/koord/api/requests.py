@@ -169,6 +169,13 @@ def effective(pod: Pod, *, limits: bool = False, held: bool = False) -> Amounts:
     return _effective(pod, {}, _asking(pod, held))
 
 
+def is_of_one_container(spec: PodSpec) -> bool:
+    """Whether a pod asks for what its one container asks for, and nothing else."""
+    if len(spec.containers) != 1:
+        return False
+    return not (spec.init_containers or spec.overhead or spec.resources)
+
+
 def resize_is_infeasible(pod: Pod) -> bool:
     """Whether the node will never do the resize that the spec asks for.
 
@@ -227,7 +234,7 @@ def _effective(
     pod: Pod, least: Amounts, of: Callable[[Container], Amounts], *, limits: bool = False
 ) -> Amounts:
     spec = pod.spec
-    if len(spec.containers) == 1 and not (spec.init_containers or spec.overhead or spec.resources):
+    if is_of_one_container(spec):
         return {**least, **of(spec.containers[0])}
     total: Amounts = {}
     most: Amounts = {}

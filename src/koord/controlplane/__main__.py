@@ -12,8 +12,8 @@ import signal
 import sys
 from pathlib import Path
 
-from koord.base import garbage_collection
 from koord.base.errors import KoordError
+from koord.base.memory import garbage_collection
 from koord.controlplane.credentials import kubeconfig
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 
@@ -49,8 +49,9 @@ async def _serve(options: Options, path: Path | None) -> None:
             kubeconfig.write(path, plane.kubeconfig)
         print("ready", plane.url, flush=True)
         # Requests make many containers and keep none: looking at them seldom saves a fifth.
-        garbage_collection.collect_rarely()
+        upkeep = asyncio.create_task(garbage_collection.keep_memory_low())
         await stopped.wait()
+        upkeep.cancel()
 
 
 if __name__ == "__main__":

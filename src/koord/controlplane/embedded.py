@@ -31,6 +31,7 @@ from koord.controlplane.server import Server
 from koord.controlplane.storage import conversion
 from koord.controlplane.storage.collection import HistoryLimits
 from koord.controlplane.storage.conversion import StoreReader
+from koord.controlplane.storage.event_retention import EventLimits, EventRetention
 from koord.controlplane.storage.journal import StorageJournal
 from koord.controlplane.storage.store import Store, StoreWrite
 from koord.controlplane.subresources import table
@@ -84,6 +85,7 @@ class Options:
     clock: Clock = field(default_factory=SystemClock)
     seed: int | None = None
     limits: HistoryLimits = field(default_factory=HistoryLimits)
+    events: EventLimits = field(default_factory=EventLimits)
     bookmark_seconds: float = 60.0
     controllers: Sequence[Controller] = ()
     further: Mapping[str, VirtualApi] = field(default_factory=dict)
@@ -158,6 +160,9 @@ class EmbeddedControlPlane:
         await self._first_objects()
         if fresh:
             self.store.begin()
+        retention = EventRetention(self.store, options.clock, options.events)
+        self._started.callback(retention.stop)
+        retention.start()
         if options.port is not None:
             front = await self._listen(options.port)
             await self._publish_authority()

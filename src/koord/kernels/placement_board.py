@@ -45,9 +45,12 @@ __all__ = [
     "SPREAD",
     "WITHIN",
     "Board",
+    "Ranks",
     "RoomCheck",
     "RoomScore",
     "Rooms",
+    "RowClasses",
+    "changed_rows",
     "count_pod",
     "count_pods",
     "reserved_fit",
@@ -65,28 +68,45 @@ LEAST, MOST, RATIO, BALANCED = range(4)
 CLOSED = 63
 """The filter that refuses rows without a node; a new board refuses all."""
 
+Ranks = _native.Ranks
+"""``Ranks(rows, ranks)``: who goes first among equals, the lowest; rows beyond the array keep their
+order after it. Many boards of as many rows share one."""
+
 Board = _native.Board
-"""``Board(rows, [(weight, normalization), ...])``. ``refuse(filter, rows, passes)`` and
+"""``Board(rows, [(weight, normalization), ...], ranks)``. ``refuse(filter, rows, passes)`` and
 ``clear(filter)`` say which rows are feasible, ``rate(score, rows, raw)`` and ``skip(score)`` how
 good they are, ``set_ranks(ranks)`` who goes first among equals: the lowest. ``best()`` is the row
 of the highest total, ``best_of(mask)`` the same among some rows, normalised among these.
 ``reset(scores)`` makes it as new but for ranks and ``flips``, in the same memory.
 ``refused`` (a bit a filter) and ``raw(score)`` are read-only views by row; ``feasible`` counts
-rows, ``flips`` how often one became feasible or ceased to be."""
+rows, ``flips`` how often one became feasible or ceased to be; ``bytes`` is its memory."""
 
 RoomCheck = _native.RoomCheck
 """``RoomCheck([(resource, amount), ...])``: whether a pod that asks for this fits a row. An amount
-of 0 fits everywhere. Negative free amounts fit nothing else."""
+of 0 fits everywhere. Negative free amounts fit nothing else. ``asking(amounts)`` is the same with
+other amounts of the first of its resources."""
 
 RoomScore = _native.RoomScore
 """``RoomScore(strategy, [(resource, request, weight, nonzero), ...], corners)``: 0..100 by how full
 a row would be. ``nonzero``: take what is requested from the columns that count pods without a
-request as something (resources 0 and 1). ``corners``: (used percent, score) of ``RATIO``'s line."""
+request as something (resources 0 and 1). ``corners``: (used percent, score) of ``RATIO``'s line.
+``requesting(requests)`` is the same with other requests of the first of its resources."""
 
 Rooms = _native.Rooms
 """``Rooms([(filter, RoomCheck), ...], [(score, RoomScore), ...])``: checks and scores with their
 numbers on a board. ``put(board, allocatable, requested, nonzero, rows)`` puts there what all of
 them say of rows."""
+
+RowClasses = _native.RowClasses
+"""``RowClasses(most)``: rows of which all columns are equal are one class, at most so many.
+``update(allocatable, requested, nonzero, rows, open, ranks)`` reads rows again and says whether
+that went; where not, it is empty. ``best(rooms, weights)`` is the row that a board would choose by
+these, by one look a class; -1 for none. ``len()`` counts classes."""
+
+changed_rows = _native.changed_rows
+"""``changed_rows(journal, start)``: of a list of ``row << 8 | aspects`` from a place on, the rows,
+ascending, with the aspects of each; then the aspects that any of them has, and those that all have
+(255 of no rows)."""
 
 count_pod = _native.count_pod
 """``count_pod(requested, nonzero, row, index, amounts, cpu, memory, times)``: adds ``times`` the

@@ -13,7 +13,7 @@ from koord.api import codec
 from koord.api.kinds.meta import Object
 from koord.api.kinds.registry import KINDS, Kind
 from koord.base.documents import Document
-from koord.kube.codec.decoder import decoder_of
+from koord.kube.codec.decoder import decoded, decoder_of
 from koord.kube.patches import Patch
 from koord.kube.read_client import ReadClient, selectors
 from koord.kube.requests.options import (
@@ -285,7 +285,7 @@ class Client(ReadClient):
         repeatable = method == "PUT" and _has_version(value)
         answer = await self._calls.send(request, kind, repeatable, options.get("timeout_seconds"))
         into: Any = type(value) if typed else dict
-        stored: S = decoder_of(kind, into).one(answer.body)
+        stored: S = await decoded(decoder_of(kind, into), answer.body)
         return stored
 
     async def _patch(
@@ -304,7 +304,7 @@ class Client(ReadClient):
         request = Request("PATCH", path, asked, patch.body, patch.content_type)
         seconds = options.get("timeout_seconds")
         answer = await self._calls.send(request, kind, patch.conditional, seconds)
-        return decoder_of(kind, into).one(answer.body)
+        return await decoded(decoder_of(kind, into), answer.body)
 
     def _write_query(self, options: WriteOptions) -> tuple[tuple[str, str], ...]:
         return query(

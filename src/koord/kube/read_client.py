@@ -15,7 +15,7 @@ from koord.api import codec
 from koord.api.kinds.meta import Object
 from koord.api.kinds.registry import Kind
 from koord.base.documents import Document
-from koord.kube.codec.decoder import ObjectList, decoder_of
+from koord.kube.codec.decoder import ObjectList, decoded, decoder_of
 from koord.kube.errors import ApiError
 from koord.kube.requests.discovery import ServedKind, discover, serves
 from koord.kube.requests.options import (
@@ -102,7 +102,7 @@ class ReadClient:
         version = query(resourceVersion=options.get("resource_version", ""))
         request = Request("GET", object_path(kind, name, namespace), version)
         answer = await self._calls.send(request, kind, True, options.get("timeout_seconds"))
-        return decoder_of(kind, into).one(answer.body)
+        return await decoded(decoder_of(kind, into), answer.body)
 
     @overload
     async def list(self, target: type[T], **options: Unpack[ListOptions]) -> ObjectList[T]: ...

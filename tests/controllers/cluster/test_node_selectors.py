@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.api import selectors
-from koord.controllers.cluster.node_selectors import LabelPredicate
+from koord.controllers.cluster.node_selectors import (
+    NAME_FIELD,
+    AllOf,
+    AnyOf,
+    LabelPredicate,
+    NamePredicate,
+    NodePredicate,
+)
 from tests.controllers.scheduler.pods import node, table
 
 VALUES = ["", "1", "2", "30", "a"]
@@ -52,3 +59,68 @@ def test_only_named_values_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(LabelPredicate, "holds", counted)
     assert np.flatnonzero(~predicate.rows(made, slice(0, 500))).tolist() == [7]
     assert next(asked) <= 3
+
+
+LEAVES = st.one_of(
+    st.builds(
+        LabelPredicate,
+        st.sampled_from(["size", "none"]),
+        st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]),
+        st.lists(st.sampled_from(["1", "2", "elsewhere"]), min_size=1, max_size=6),
+    ),
+    st.builds(
+        NamePredicate,
+        st.sampled_from([NAME_FIELD, "metadata.other"]),
+        st.sampled_from(["n0", "n3", "elsewhere", ""]),
+        st.booleans(),
+    ),
+)
+PREDICATES: st.SearchStrategy[NodePredicate] = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(AllOf, st.lists(inner, max_size=3)), st.builds(AnyOf, st.lists(inner, max_size=3))
+    ),
+    max_leaves=6,
+)
+
+
+@given(
+    predicate=PREDICATES,
+    labels=st.lists(st.sampled_from([None, "1", "2", "3"]), min_size=4, max_size=6),
+    rows=st.lists(st.integers(0, 3), max_size=5),
+    later=st.sampled_from(["1", "new"]),
+)
+def test_joined_conditions_say_of_rows_what_they_say_of_each_node(
+    predicate: NodePredicate, labels: list[str | None], rows: list[int], later: str
+) -> None:
+    nodes = [
+        node(f"n{i}", labels={} if value is None else {"size": value})
+        for i, value in enumerate(labels)
+    ]
+    made = table(*nodes)
+    for _ in range(2):
+        plain = [predicate.node(each) for each in nodes]
+        assert predicate.rows(made, slice(0, made.size)).tolist() == plain
+        found = predicate.rows(made, np.array(rows, np.intp))
+        assert found.tolist() == [plain[row] for row in rows]
+        answers = predicate.answers(made, slice(0, made.size))
+        assert not isinstance(answers, bool) or plain == [answers] * len(plain)
+        nodes[0] = node("n0", labels={"size": later})
+        made.put(nodes[0])
+
+
+def test_which_rows_have_a_label_follows_the_table() -> None:
+    made, predicate = table(node("n0", labels={"size": "1"})), LabelPredicate("size", "In", ["1"])
+    assert predicate.rows(made, slice(0, 1)).tolist() == [True]
+    with pytest.raises(ValueError, match="read-only"):
+        predicate.rows(made, slice(0, 1))[0] = False
+    room = len(made.open)
+    for i in range(1, room):
+        made.put(node(f"n{i}", labels={"size": str(i % 2)}))
+    assert predicate.rows(made, slice(0, room))[1]
+    made.put(node(f"n{room}", labels={"size": "0"}))
+    assert len(made.open) > room
+    expected = [i < room and (i % 2 == 1 or i == 0) for i in range(room + 1)]
+    assert predicate.rows(made, slice(0, room + 1)).tolist() == expected
+    made.remove("n0")
+    assert not predicate.rows(made, slice(0, room + 1))[0]

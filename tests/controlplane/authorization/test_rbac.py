@@ -133,3 +133,15 @@ def test_roles_that_aggregate_each_other_end() -> None:
 def test_without_enforcement_everything_is_allowed() -> None:
     authorizer = Authorizer(Objects([]), enforced=False)
     assert authorizer.verdict(Identity("u", ()), AccessRequest("delete", "", "nodes")).allowed
+
+
+def test_decisions_about_what_is_long_are_not_kept() -> None:
+    """Reviews ask about paths of up to 128 KiB, as many as one likes."""
+    authorizer = Authorizer(Objects([]))
+    who = Identity("u", ())
+    for number in range(10):
+        assert not authorizer.verdict(who, AccessRequest("get", path=f"/{number}")).allowed
+        long = AccessRequest("get", path=f"/{number}" + "x" * 100_000)
+        assert not authorizer.verdict(who, long).allowed
+    kept = authorizer._bindings.verdicts
+    assert sorted(access.path for _, _, access in kept) == [f"/{n}" for n in range(10)]

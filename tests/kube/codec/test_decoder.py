@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from koord.api import KINDS, NodeMetric, Pod, decode_as
 from koord.api.objects import stamped
 from koord.base.errors import KoordError
-from koord.kube.codec.decoder import Decoder, refusal
+from koord.base.loop_share import LARGE_BYTES, loop_share
+from koord.kube.codec.decoder import Decoder, decoded, refusal
 from koord.kube.errors import ApiError
 from koord.kube.transport.messages import Response
 from tests import outcomes
@@ -111,3 +113,25 @@ def test_every_refusal_is_a_status(text: bytes, code: int, after: str) -> None:
 def test_a_document_must_be_an_object(text: bytes) -> None:
     with pytest.raises(KoordError, match="a JSON object"):
         DOCUMENTS.one(text)
+
+
+def test_a_large_answer_is_decoded_in_its_turn_and_a_small_one_at_once() -> None:
+    one = b'{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "%b"}}'
+    order: list[str] = []
+
+    async def take(name: str, size: int) -> None:
+        found = await decoded(DOCUMENTS, one % (b"x" * size))
+        assert len(found["metadata"]["name"]) == size
+        order.append(name)
+
+    async def run() -> None:
+        share = loop_share()
+        async with share.aside():
+            large = asyncio.create_task(take("large", LARGE_BYTES))
+            await take("small", 100)
+            await asyncio.sleep(0)
+            order.append("other large work")
+        await large
+
+    asyncio.run(run())
+    assert order == ["small", "other large work", "large"]

@@ -15,7 +15,7 @@ from koord.cli.daemons import controller_program
 from koord.cli.daemons.controller_program import ConnectionSettings, listen
 from koord.cli.options import go_flags
 from koord.cli.process.lease_client import configured_timing, leader_elector
-from koord.cli.process.program import collect_garbage_rarely, reachable, run_program
+from koord.cli.process.program import reachable, run_program
 from koord.controllers.descheduler.options import PAIRS, DeschedulerOptions
 from koord.controllers.descheduler.unused_flags import UNUSED
 
@@ -105,6 +105,7 @@ async def _parts(
     connection: ClusterConnection,
 ) -> list[Component]:
     from koord.base.clock import SystemClock
+    from koord.base.memory.garbage_collection import keep_memory_low
     from koord.controllers.descheduler.app import DeschedulerApp, supervise
     from koord.kube.daemon.lifecycle import Component
     from koord.kube.events import EventRecorder
@@ -132,7 +133,7 @@ async def _parts(
         *(Component("endpoints", endpoints.run) for endpoints in serving),
         Component("events", partial(supervisor.keep, "events", recorder.run)),
         Component("descheduler", partial(_until_done, app, done), app.ready),
-        Component("collector", collect_garbage_rarely),
+        Component("memory", partial(supervisor.keep, "memory", keep_memory_low)),
     ]
 
 

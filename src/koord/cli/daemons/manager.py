@@ -12,7 +12,7 @@ from koord.cli.daemons import controller_program
 from koord.cli.daemons.controller_program import listen
 from koord.cli.options import go_flags
 from koord.cli.process.lease_client import leader_elector
-from koord.cli.process.program import collect_garbage_rarely, reachable, run_program
+from koord.cli.process.program import reachable, run_program
 from koord.controllers.manager.flag_pairs import PAIRS
 from koord.controllers.manager.options import ManagerOptions
 from koord.controllers.manager.unused_flags import UNUSED
@@ -77,6 +77,7 @@ async def _parts(
     options: ManagerOptions, metrics: ManagerMetrics, connection: ClusterConnection
 ) -> list[Component]:
     from koord.base.clock import SystemClock
+    from koord.base.memory.garbage_collection import keep_memory_low
     from koord.cli.daemons.admission_part import AdmissionPart
     from koord.cli.process.secure_port import open_secure_port
     from koord.controllers.manager.app import LEASE, ManagerApp, supervise
@@ -116,7 +117,7 @@ async def _parts(
         Component("events", partial(supervisor.keep, "events", recorder.run)),
         Component("manager", app.run, app.ready),
         *webhooks,
-        Component("collector", collect_garbage_rarely),
+        Component("memory", partial(supervisor.keep, "memory", keep_memory_low)),
     ]
 
 

@@ -32,7 +32,7 @@ from koord.cli.options.secure_port_flags import (
 )
 from koord.cli.options.values import seconds, whole_number
 from koord.cli.process.lease_client import configured_timing, leader_elector, lease_client
-from koord.cli.process.program import begin_dry_run, collect_garbage_rarely, reachable
+from koord.cli.process.program import begin_dry_run, reachable
 from koord.kube.daemon.secure_port_options import SecurePortOptions
 
 if TYPE_CHECKING:
@@ -331,6 +331,7 @@ def _parts(
     renewal_client: Callable[[], AbstractAsyncContextManager[Client]],
 ) -> list[Component]:
     from koord.base.clock import SystemClock
+    from koord.base.memory.garbage_collection import keep_memory_low
     from koord.controllers.scheduler.app import App, supervise
     from koord.kube.daemon.lifecycle import Component
     from koord.kube.events import EventRecorder
@@ -358,7 +359,7 @@ def _parts(
         Component("endpoints", endpoints.run),
         Component("events", partial(supervisor.keep, "events", recorder.run)),
         Component("scheduler", app.run, app.ready),
-        Component("collector", collect_garbage_rarely),
+        Component("memory", partial(supervisor.keep, "memory", keep_memory_low)),
     ]
 
 

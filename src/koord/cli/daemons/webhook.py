@@ -13,7 +13,7 @@ from koord.cli.daemons import controller_program
 from koord.cli.daemons.controller_program import listen
 from koord.cli.options import go_flags
 from koord.cli.process.lease_client import leader_elector
-from koord.cli.process.program import collect_garbage_rarely, run_program
+from koord.cli.process.program import run_program
 from koord.controllers.manager.unused_flags import UNUSED
 from koord.controllers.webhook.program_options import WebhookProgramOptions
 
@@ -88,6 +88,7 @@ async def _parts(
     connection: ClusterConnection,
 ) -> list[Component]:
     from koord.base.clock import SystemClock
+    from koord.base.memory.garbage_collection import keep_memory_low
     from koord.base.supervision import Supervisor
     from koord.base.worker import Worker
     from koord.controllers.webhook.app import WebhookApp
@@ -128,7 +129,7 @@ async def _parts(
         Component("informers", partial(supervisor.keep, "informers", views.run)),
         *election,
         Component("webhook", app.run, app.ready),
-        Component("collector", collect_garbage_rarely),
+        Component("memory", partial(supervisor.keep, "memory", keep_memory_low)),
     ]
 
 

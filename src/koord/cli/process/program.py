@@ -99,10 +99,3 @@ def begin_dry_run(wanted: bool, registry: MetricRegistry) -> DryRun | None:
     text = "dry run: nothing is written, neither to the cluster nor to this machine"
     log.get("dryrun").warning(text)
     return DryRun(registry)
-
-
-async def collect_garbage_rarely() -> None:
-    """A component that comes last: when all others are ready, memory is looked through seldom."""
-    from koord.base import garbage_collection
-
-    garbage_collection.collect_rarely()

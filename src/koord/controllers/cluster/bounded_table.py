@@ -22,29 +22,24 @@ class SizeBudget:
 
     Args:
         most: in the unit of :meth:`BoundedTable.put`; each table may keep one entry all the same.
+
+    Attributes:
+        most: the same.
+        size: what they have; the tables count it.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._size = 0
+        self.size = 0
         self._tables: list[BoundedTable[Any, Any]] = []
-
-    @property
-    def size(self) -> int:
-        """What they have."""
-        return self._size
 
     def join(self, table: BoundedTable[Any, Any]) -> None:
         """One more table has its entries from this."""
         self._tables.append(table)
 
-    def add(self, size: int) -> None:
-        """A table has so much more, or less."""
-        self._size += size
-
     def giver(self) -> BoundedTable[Any, Any] | None:
         """The table that is to give an entry; None where none has to, or can."""
-        if self._size <= self.most:
+        if self.size <= self.most:
             return None
         able = [table for table in self._tables if len(table) > 1]
         return max(able, key=lambda table: table.size) if able else None
@@ -80,13 +75,16 @@ class BoundedTable(Generic[K, V]):
         Returns:
             The last of this table's values that had to go for it, None where none had to.
         """
-        before = self._entries.pop(key, None)
-        self._count(size - (before[1] if before is not None else 0))
-        self._entries[key] = value, size
+        entries, budget = self._entries, self._budget
+        before = entries.pop(key, None)
+        self._count(size if before is None else size - before[1])
+        entries[key] = value, size
         dropped: V | None = None
-        while len(self._entries) > self._most:
+        if budget.size <= budget.most and len(entries) <= self._most:
+            return dropped
+        while len(entries) > self._most:
             dropped = self._drop()
-        while (table := self._budget.giver()) is not None:
+        while (table := budget.giver()) is not None:
             gone = table._drop()
             if table is self:
                 dropped = gone
@@ -99,7 +97,7 @@ class BoundedTable(Generic[K, V]):
 
     def _count(self, size: int) -> None:
         self.size += size
-        self._budget.add(size)
+        self._budget.size += size
 
 
 class TieredTable(Generic[K, V]):
@@ -121,7 +119,7 @@ class TieredTable(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """The value of a key, None where it is not remembered."""
         found = self.usual.get(key)
-        return found if found is not None else self.large.get(key)
+        return self.large.get(key) if found is None and self.large else found
 
     def put(self, key: K, value: V, size: int) -> None:
         """Remembers a value as the newest one of its tier; a key always has the same size."""

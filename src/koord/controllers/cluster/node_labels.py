@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _NONE: dict[str, str] = {}
 # Numbers that no node uses any more may be these and as many as two a row; then all are new ones.
 _UNUSED = 64
+# Of labels with no more values than these it is kept by value which rows have it.
+_FEW_VALUES = 64
 
 
 class LabelColumn:
@@ -32,7 +34,7 @@ class LabelColumn:
         changes: counts rows whose number changed, and growths.
     """
 
-    __slots__ = ("_numbers", "_rows", "changes", "ids", "values")
+    __slots__ = ("_masks", "_numbers", "_rows", "changes", "ids", "values")
 
     def __init__(self, rows: int) -> None:
         self.changes = 0
@@ -40,6 +42,7 @@ class LabelColumn:
         self.values: list[str] = []
         self._numbers: dict[str, int] = {}
         self._rows: dict[int, NDArray[np.intp]] = {}
+        self._masks: dict[int, NDArray[np.bool_]] = {}
 
     def number(self, value: str) -> int:
         """The number of a value, -1 if no node ever had it."""
@@ -50,6 +53,16 @@ class LabelColumn:
         found = self._rows.get(number)
         if found is None:
             found = self._rows[number] = np.flatnonzero(self.ids == number)
+        return found
+
+    def has(self, number: int) -> NDArray[np.bool_]:
+        """By row, whether it has a value. Not to be changed."""
+        found = self._masks.get(number)
+        if found is None:
+            found = np.equal(self.ids, number)
+            if len(self.values) <= _FEW_VALUES:
+                found.flags.writeable = False
+                self._masks[number] = found
         return found
 
     def set(self, row: int, value: str | None) -> None:
@@ -64,10 +77,13 @@ class LabelColumn:
             self.ids[row] = number
             self._rows.pop(before, None)
             self._rows.pop(number, None)
+            self._masks.pop(before, None)
+            self._masks.pop(number, None)
 
     def grow(self, rows: int) -> None:
         """Makes room for more rows."""
         self.changes += 1
+        self._masks.clear()
         self.ids = np.concatenate([self.ids, np.full(rows - len(self.ids), -1, np.int32)])
 
 

@@ -9,7 +9,8 @@ not parse matches nothing, an empty term matches nothing, terms are ORed, requir
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,19 +41,24 @@ _VALUE = re.compile(rf"({_PART})?")
 _KEY = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_PART}")
 
 
-class NodePredicate(Protocol):
+class NodePredicate(ABC):
     """Something that holds of a node or does not."""
 
-    def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
-        """By row of ``rows``."""
-        ...
+    @abstractmethod
+    def answers(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_] | bool:
+        """By row of ``rows``, or what is so of all alike. Arrays are not to be changed."""
 
+    @abstractmethod
     def node(self, node: Node) -> bool:
         """Of one node, in a table or not."""
-        ...
+
+    def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
+        """By row of ``rows``. Not to be changed."""
+        found = self.answers(table, rows)
+        return np.full(table.size, found)[rows] if isinstance(found, bool) else found
 
 
-class LabelPredicate:
+class LabelPredicate(NodePredicate):
     """A requirement on a label; see :func:`label_predicate`."""
 
     def __init__(self, key: str, operator: str, values: Iterable[str]) -> None:
@@ -67,33 +73,35 @@ class LabelPredicate:
         """Whether a value, or the lack of one, will do."""
         return selectors.holds(self.operator, self.values, value)
 
-    def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
-        """By row of ``rows``."""
+    def answers(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_] | bool:
+        """By row of ``rows``; of values that no node has ever had the same for all."""
         column = table.labels.column(self.key)
         if self.operator in (selectors.IN, selectors.NOT_IN) and len(self.values) <= _FEW:
-            return self._compare(column, column.ids[rows])
+            return self._compare(column, rows)
         if self._of is not column.values or len(self._known) != len(column.values) + 1:
             self._known = self._answers(column)
             self._of = column.values
         return self._known[column.ids[rows]]
 
-    def _compare(self, column: LabelColumn, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """By number of a value, whether it is one of few; no table of all values is made for that.
+    def _compare(self, column: LabelColumn, rows: Rows) -> NDArray[np.bool_] | bool:
+        """By row, whether its value is one of few; no table of all values is made for that.
 
         A node without the label has a number that no value has.
         """
         numbers = [number for value in self.values if (number := column.number(value)) >= 0]
         if not numbers:
-            return np.full(len(ids), self.operator == selectors.NOT_IN)
-        if self.operator == selectors.NOT_IN:
-            found: NDArray[np.bool_] = ids != numbers[0]
+            return self.operator == selectors.NOT_IN
+        found: NDArray[np.bool_]
+        if isinstance(rows, slice):
+            found = column.has(numbers[0])[rows]
             for number in numbers[1:]:
-                found &= ids != number
-            return found
-        found = ids == numbers[0]
-        for number in numbers[1:]:
-            found |= ids == number
-        return found
+                found = found | column.has(number)[rows]
+        else:
+            ids = column.ids[rows]
+            found = ids == numbers[0]
+            for number in numbers[1:]:
+                found |= ids == number
+        return ~found if self.operator == selectors.NOT_IN else found
 
     def _answers(self, column: LabelColumn) -> NDArray[np.bool_]:
         """By number of a value, whether it will do; the last is "absent"."""
@@ -114,7 +122,7 @@ class LabelPredicate:
         return self.holds(node.metadata.labels.get(self.key))
 
 
-class NamePredicate:
+class NamePredicate(NodePredicate):
     """A requirement on a field; nodes have one, ``metadata.name``. All others are empty."""
 
     def __init__(self, key: str, value: str, equal: bool) -> None:
@@ -122,14 +130,15 @@ class NamePredicate:
         self.value = value
         self.equal = equal
 
-    def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
-        """By row of ``rows``."""
+    def answers(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_] | bool:
+        """By row of ``rows``; of a name that no node has, and of other fields, the same for all."""
         if self.key != NAME_FIELD:
-            return np.full(table.size, (self.value == "") == self.equal)[rows]
-        found = np.full(table.size, not self.equal)
+            return (self.value == "") == self.equal
         row = table.row(self.value)
-        if row is not None:
-            found[row] = self.equal
+        if row is None:
+            return not self.equal
+        found = np.full(table.size, not self.equal)
+        found[row] = self.equal
         return found[rows]
 
     def node(self, node: Node) -> bool:
@@ -138,40 +147,44 @@ class NamePredicate:
         return (value == self.value) == self.equal
 
 
-class AllOf:
+class AllOf(NodePredicate):
     """Every one of some conditions."""
 
     def __init__(self, conditions: Iterable[NodePredicate]) -> None:
         self.conditions = list(conditions)
 
-    def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
-        """By row of ``rows``."""
-        if not self.conditions:
-            return np.ones(table.size, np.bool_)[rows]
-        found = self.conditions[0].rows(table, rows)
-        for condition in self.conditions[1:]:
-            found = found & condition.rows(table, rows)
-        return found
+    def answers(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_] | bool:
+        """By row of ``rows``, or of all alike."""
+        found: NDArray[np.bool_] | None = None
+        for condition in self.conditions:
+            holds = condition.answers(table, rows)
+            if holds is False:
+                return False
+            if not isinstance(holds, bool):
+                found = holds if found is None else found & holds
+        return True if found is None else found
 
     def node(self, node: Node) -> bool:
         """Of one node."""
         return all(condition.node(node) for condition in self.conditions)
 
 
-class AnyOf:
+class AnyOf(NodePredicate):
     """At least one of some conditions."""
 
     def __init__(self, conditions: Iterable[NodePredicate]) -> None:
         self.conditions = list(conditions)
 
-    def rows(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_]:
-        """By row of ``rows``."""
-        if not self.conditions:
-            return np.zeros(table.size, np.bool_)[rows]
-        found = self.conditions[0].rows(table, rows)
-        for condition in self.conditions[1:]:
-            found = found | condition.rows(table, rows)
-        return found
+    def answers(self, table: NodeTable, rows: Rows) -> NDArray[np.bool_] | bool:
+        """By row of ``rows``, or of all alike."""
+        found: NDArray[np.bool_] | None = None
+        for condition in self.conditions:
+            holds = condition.answers(table, rows)
+            if holds is True:
+                return True
+            if not isinstance(holds, bool):
+                found = holds if found is None else found | holds
+        return False if found is None else found
 
     def node(self, node: Node) -> bool:
         """Of one node."""

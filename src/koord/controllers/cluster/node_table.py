@@ -32,7 +32,7 @@ from koord.controllers.cluster.resource_columns import (
     STORAGE,
     ResourceColumns,
 )
-from koord.kernels.placement_board import count_pod, count_pods
+from koord.kernels.placement_board import Ranks, changed_rows, count_pod, count_pods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,6 +94,8 @@ class NodeTable:
         self.open = np.zeros(0, np.bool_)
         self._numbers = np.zeros(0, np.intp)
         self._rank: NDArray[np.int64] | None = None
+        # The same for boards, and what it was made of.
+        self._order: tuple[NDArray[np.int64], Ranks] | None = None
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
         self.labels = NodeLabels()
@@ -138,6 +140,14 @@ class NodeTable:
             for place, name in enumerate(sorted(self._row_of)):
                 self._rank[self._row_of[name]] = place
         return self._rank
+
+    @property
+    def order(self) -> Ranks:
+        """:attr:`rank` for boards of as many rows as there is room for; one while it stays."""
+        rank = self.rank  # another one after there is more room
+        if self._order is None or self._order[0] is not rank:
+            self._order = rank, Ranks(len(self.open), rank)
+        return self._order[1]
 
     def row(self, name: str) -> int | None:
         """The row of a node, None if there is no such node."""
@@ -307,17 +317,25 @@ class NodeTable:
         Returns:
             None if so much has changed that every row must be looked at anew.
         """
+        found = self.changed_rows(since, most)
+        if found is None:
+            return None
+        return dict(zip(found[0].tolist(), found[1].tolist(), strict=True))
+
+    def changed_rows(
+        self, since: int, most: int | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], int, int] | None:
+        """The same as :meth:`changes` in arrays: the rows, ascending, and the aspects of each.
+
+        Returns:
+            Further the aspects that any of the rows has, and those that all have.
+        """
         if most is None:
             most = max(64, len(self.nodes) // 2)
         start = since - self._journal_start
         if start < 0 or len(self._journal) - start > most:
             return None
-        entries = self._journal[start:]
-        changed: dict[int, int] = {}
-        for entry in entries:
-            row = entry >> 8
-            changed[row] = changed.get(row, 0) | (entry & 255)
-        return changed
+        return changed_rows(self._journal, start)
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
         counted = pod.counted

@@ -139,6 +139,10 @@ class _States(NamedTuple):
     infeasible: CountedRequests | None = None
 
 
+# Of no pod: lists that nobody else has.
+_NO_STATES = _States([], [])
+
+
 class ContainerRequests(CountedRequests):
     """What the containers of a pod ask for; not to be changed.
 
@@ -164,14 +168,14 @@ class ContainerRequests(CountedRequests):
         self.problem = requests.problem(pod)
         self.requests = requests.effective(pod)
         self.limits = requests.effective(pod, limits=True)
-        on_node = self.scored = _nonzero(pod)
+        on_node = self.scored = _scored(pod, self.requests)
         if pod.spec.resources:
             on_node = _nonzero(replace(pod, status=PodStatus()), held=True)
         super().__init__(self.requests, on_node)
         self.names = tuple(sorted([name for name, n in self.request.items() if n > 0]))
         self.memo: dict[Any, Any] = {}
         self._by_states: dict[tuple[int, int], _States] = {}
-        self._latest = _States([], [])
+        self._latest = _NO_STATES
 
     def counted(self, pod: Pod) -> CountedRequests:
         """What a pod with these containers counts as on a node: this, unless it is being resized.
@@ -213,6 +217,16 @@ class ContainerRequests(CountedRequests):
 
 def _nonzero(pod: Pod, *, held: bool = False) -> tuple[int, int]:
     return requests.nonzero(pod, MIN_CPU_MILLI, MIN_MEMORY_BYTES, held=held)
+
+
+def _scored(pod: Pod, request: Mapping[str, int]) -> tuple[int, int]:
+    """CPU and memory as scores count them of a pod that is to be placed and asks for so much."""
+    if not requests.is_of_one_container(pod.spec):
+        return _nonzero(pod)
+    return (
+        request.get(requests.CPU, MIN_CPU_MILLI),
+        request.get(requests.MEMORY, MIN_MEMORY_BYTES),
+    )
 
 
 class PodShape:
@@ -365,9 +379,6 @@ class Shapes:
         self._latest: tuple[tuple[Any, ...], tuple[Any, ...], PodShape] | None = None
         self._page: tuple[list[Pod], list[PodInfo]] = [], []
         # The parts are kept beside what is made of them, so that an identity is not used again.
-        self._by_containers: TieredTable[
-            bytes, tuple[ContainerRequests, int, tuple[object, ...]]
-        ] = TieredTable(limit, *budgets)
         self._by_containers_text: TieredTable[bytes, ContainerRequests]
         self._by_containers_text = TieredTable(limit, *budgets)
         self._by_spec: TieredTable[tuple[Any, ...], tuple[_Spec, tuple[object, ...]]]
@@ -462,18 +473,12 @@ class Shapes:
         self, pod: Pod, parts: tuple[Any, ...]
     ) -> tuple[ContainerRequests, int]:
         """What the containers of a pod ask for, one for equal ones; and the size of their JSON."""
-        identity = _identities(parts)
-        known = self._by_containers.get(identity)
-        if known is None:
-            text = to_json(parts)
-            size = len(text)
-            found = self._by_containers_text.get(text)
-            if found is None:
-                found = ContainerRequests(pod)
-                self._by_containers_text.put(text, found, memory_of(size, found))
-            known = found, size, parts
-            self._by_containers.put(identity, known, memory_of(size, found))
-        return known[0], known[1]
+        text = to_json(parts)
+        found = self._by_containers_text.get(text)
+        if found is None:
+            found = ContainerRequests(pod)
+            self._by_containers_text.put(text, found, memory_of(len(text), found))
+        return found, len(text)
 
 
 class _Spec(NamedTuple):

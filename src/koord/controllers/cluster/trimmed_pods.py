@@ -20,14 +20,15 @@ from koord.kube.codec.projection import OmitIfPresent, ProjectItems
 _NEVER = "-{}"
 
 
-def _skipped(name: str, empty: Any) -> Any:
+def skipped(name: str, empty: Any) -> Any:
+    """A field that is not read and stays empty."""
     return field(default=empty, name=_NEVER.format(name))
 
 
 class TrimmedContainer(Container):
     """A container without its environment."""
 
-    env: list[EnvVar] = _skipped("env", [])
+    env: list[EnvVar] = skipped("env", [])
 
 
 _Containers: TypeAlias = Annotated[list[TrimmedContainer], ProjectItems()]
@@ -48,11 +49,11 @@ class TrimmedPodSpec(PodSpec):
 class TrimmedContainerStatus(ContainerStatus):
     """What a container holds."""
 
-    container_id: str = _skipped("containerID", "")
-    ready: bool = _skipped("ready", False)
-    restart_count: int = _skipped("restartCount", 0)
-    state: dict[str, Any] = _skipped("state", {})
-    last_state: dict[str, Any] = _skipped("lastState", {})
+    container_id: str = skipped("containerID", "")
+    ready: bool = skipped("ready", False)
+    restart_count: int = skipped("restartCount", 0)
+    state: dict[str, Any] = skipped("state", {})
+    last_state: dict[str, Any] = skipped("lastState", {})
 
 
 _Held = Annotated[list[TrimmedContainerStatus], ProjectItems()]
@@ -63,7 +64,7 @@ class TrimmedPodStatus(PodStatus):
 
     container_statuses: _Held = field(default_factory=list)  # type: ignore[assignment]
     init_container_statuses: _Held = field(default_factory=list)  # type: ignore[assignment]
-    ephemeral_container_statuses: list[ContainerStatus] = _skipped("ephemeralContainerStatuses", [])
+    ephemeral_container_statuses: list[ContainerStatus] = skipped("ephemeralContainerStatuses", [])
 
 
 class TrimmedPod(Pod):

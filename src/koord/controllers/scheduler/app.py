@@ -10,9 +10,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
-from koord.base import garbage_collection, log
+from koord.base import log
+from koord.base.memory import garbage_collection
 from koord.base.supervision import Supervisor
+from koord.controllers.cluster.trimmed_nodes import TrimmedNode
 from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.controllers.cluster.views import InformerViews
 from koord.controllers.scheduler.cluster_state import ClusterState
@@ -94,7 +97,11 @@ class App:
         self.views = InformerViews(
             client,
             InformerMetrics(self.metrics.registry),
-            {Pod: {"project": TrimmedPod}},
+            {
+                Pod: {"project": TrimmedPod},
+                # Nearly all that kubelets write are heartbeats.
+                Node: {"project": TrimmedNode, "skip_unread": True},
+            },
             self.supervisor,
         )
         profiles = [each.scheduler_name for each in configuration.profiles]

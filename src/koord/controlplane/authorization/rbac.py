@@ -48,6 +48,8 @@ class AccessVerdict:
 
 
 _VERDICTS_KEPT = 4_096
+# Reviews ask about whatever somebody thinks of, up to 128 KiB of it.
+_LONGEST_KEPT = 1_024
 
 
 @dataclass
@@ -92,7 +94,7 @@ class Authorizer:
         found = verdicts.get(key)
         if found is None:
             found, is_of_all_names = self._decided(identity, access)
-            if is_of_all_names:
+            if is_of_all_names and _length(access) <= _LONGEST_KEPT:
                 if len(verdicts) >= _VERDICTS_KEPT:
                     verdicts.clear()
                 verdicts[key] = found
@@ -246,3 +248,9 @@ def _reason(scope: str, binding: Document, subject: Document) -> str:
     who += f'/{subject.get("namespace") or scope}"' if subject["kind"] == "ServiceAccount" else '"'
     reference = binding["roleRef"]
     return f'RBAC: allowed by {kind} "{name}" of {reference["kind"]} "{reference["name"]}" to {who}'
+
+
+def _length(access: AccessRequest) -> int:
+    """Characters of all that is asked about but a name."""
+    where = (access.group, access.resource, access.subresource, access.namespace, access.path)
+    return len(access.verb) + sum(map(len, where))

@@ -32,6 +32,7 @@ from koord.controlplane.authorization.identity import (
 from koord.controlplane.authorization.impersonation import impersonated
 from koord.controlplane.frontends import bodies
 from koord.controlplane.frontends.connections import Acceptor, most_connections
+from koord.controlplane.frontends.fair_queue import FairQueue, tenant_of
 from koord.controlplane.requests import representations
 from koord.controlplane.storage.watch import WatchCursor
 from koord.kube.daemon.origins import is_foreign, is_loopback
@@ -105,6 +106,7 @@ class HttpServer:
         self._authorization = f"Bearer {token}".encode() if token is not None else None
         self._tokens = tokens
         self._watches: set[WatchCursor] = set()
+        self._queue = FairQueue()
         self._web = _WebServer(self._handle, request_factory=_request, handler_cancellation=True)
         self._most = most
         self._acceptor: Acceptor | None = None
@@ -179,6 +181,7 @@ class HttpServer:
             headers.get("Content-Type", JSON), headers.get("Accept", "*/*"),
             headers.get("User-Agent", ""),
         )  # fmt: skip
+        await self._queue.wait(tenant_of(identity, target))
         answer = await self._server.handle(identified(request, identity))
         if isinstance(answer, WatchCursor):
             return await self._stream(web_request, answer)

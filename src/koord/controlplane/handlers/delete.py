@@ -44,7 +44,9 @@ class Deletion:
         check_delete(options)
         while True:
             entry = verbs.present(target)
-            old = conversion.document(resource, entry.body)
+            old, document = await verbs.worker.call(
+                len(entry.body), _documents, resource, entry.body
+            )
             _check_preconditions(resource, old, options)
             attributes = Attributes(
                 "DELETE", resource, "", target.namespace, target.name, None, old, context, options
@@ -53,7 +55,6 @@ class Deletion:
             await verbs.admission.validate(attributes)
             if verbs.entry(target) is entry:
                 break
-        document = conversion.document(resource, entry.body)
         if mark(resource, document, options, context):
             body = entry.body if document == old else verbs.put(resource, document, context)
             return WriteResult(body, warnings=attributes.warnings)
@@ -63,6 +64,11 @@ class Deletion:
         if not resource.strategy.returns_deleted:
             body = deleted_status(resource, document)
         return WriteResult(body, warnings=attributes.warnings)
+
+
+def _documents(resource: Resource, body: bytes) -> tuple[Document, Document]:
+    """What a stored text says, for admission to look at and to be marked."""
+    return conversion.document(resource, body), conversion.document(resource, body)
 
 
 def deleted_status(resource: Resource, document: Document) -> bytes:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_UP, Context, Decimal
-from functools import lru_cache
 from typing import Any
 
+from koord.base.memory.text_cache import text_cache
 from koord.kernels.quantity import Format, Quantity
 
 QuotaAmounts = dict[str, Quantity]
@@ -16,7 +16,7 @@ ZERO, ONE = Quantity(), Quantity.parse(1)
 _ROUGH = Context(prec=30, rounding=ROUND_UP)
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def parsed(text: str | int | float) -> Quantity:
     """The quantity of a text that a server has accepted."""
     return Quantity.parse(text)

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from koord.base.memory.text_cache import text_cache
 from koord.controlplane.api_errors import NO_PAGE, failure
 from koord.controlplane.requests import tables
 from koord.controlplane.schema import CoreSchema
@@ -50,7 +50,7 @@ class Representation:
     version: str = "v1"
 
 
-@lru_cache(maxsize=256)
+@text_cache(256)
 def form(accept: str) -> Representation:
     """The first acceptable form that is known here.
 

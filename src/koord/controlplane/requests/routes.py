@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from koord.base.memory.text_cache import text_cache
 from koord.controlplane.api_errors import no_such_page, no_such_path
 
 
@@ -30,7 +30,7 @@ class Route(NamedTuple):
 _OF_A_NAMESPACE = ("status", "finalize")
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def parse(path: str) -> Route:
     """The route of a percent-encoded path.
 

@@ -20,6 +20,10 @@ _LAST = "\U0010ffff"
 _EVENTS_KEPT, _EVENT_BYTES_KEPT = 2_000, 4 << 20
 
 
+# What a change takes beside its text: the object's entry, its key, names and fields.
+_CHANGE_BYTES = 512
+
+
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """One object as stored.
 
@@ -62,7 +66,7 @@ class HistoryLimits:
 
     Attributes:
         changes: of one resource.
-        change_bytes: of one resource, as JSON.
+        change_bytes: of one resource, as JSON, and half a KiB for each.
         all_bytes: of all resources together; the one with most gives up some.
     """
 
@@ -106,13 +110,14 @@ class Collection:
         if change.deleted:
             del self.entries[entry.key]
             self._removed = True
+            self._added = []  # All is sorted anew, once anybody lists.
         else:
             self.entries[entry.key] = entry
-            if change.previous is None:
+            if change.previous is None and not self._removed:
                 self._added.append(entry.key)
         self.version = entry.version
         self.log.append(change)
-        self.log_bytes += len(entry.body)
+        self.log_bytes += _size(entry)
         if len(self.log) > self._limits.changes or self.log_bytes > self._limits.change_bytes:
             self.forget(self._limits.change_bytes * 7 // 8)
 
@@ -121,7 +126,7 @@ class Collection:
         self.generation += 1
         if self.log and self.log[-1] is change:  # It may be forgotten already.
             self.log.pop()
-            self.log_bytes -= len(change.entry.body)
+            self.log_bytes -= _size(change.entry)
         if change.previous is None:
             del self.entries[change.entry.key]
         else:
@@ -208,7 +213,7 @@ class Collection:
         most = max(1, len(self.log) - self._limits.changes * 7 // 8)
         dropped = 0
         while dropped < len(self.log) - 1 and (dropped < most or self.log_bytes > keep_bytes):
-            self.log_bytes -= len(self.log[dropped].entry.body)
+            self.log_bytes -= _size(self.log[dropped].entry)
             dropped += 1
         if not dropped:
             return
@@ -217,6 +222,10 @@ class Collection:
             self._drop_event()
         del self.log[:dropped]
         self.first += dropped
+
+
+def _size(entry: Entry) -> int:
+    return len(entry.body) + _CHANGE_BYTES
 
 
 def _version(change: Change) -> int:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _encode_into = msgspec.json.Encoder().encode_into
 # What etcd takes in one request: objects that a cluster would refuse are refused here.
 OBJECT_LIMIT_BYTES = 1536 << 10
+# Of a template; an object may have a megabyte of labels.
+_MOST_SHARED_LABELS = 24
 
 
 class StoreWrite(msgspec.Struct, frozen=True, gc=False):
@@ -312,10 +314,12 @@ def check_size(document: Document, body: bytes, previous: Entry | None) -> None:
 
 def shared_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """The same labels; objects made from one template share them in memory."""
+    if len(labels) > _MOST_SHARED_LABELS:
+        return dict(labels)
     return _shared(tuple(labels.items()))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2048)
 def _shared(labels: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return {sys.intern(key): sys.intern(value) for key, value in labels}
 

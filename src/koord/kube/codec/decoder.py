@@ -17,6 +17,7 @@ import msgspec
 from koord.api import codec, guide
 from koord.api.kinds.meta import Object
 from koord.base.errors import KoordError, one_line
+from koord.base.loop_share import LARGE_BYTES, loop_share
 from koord.kube.codec.projection import projection
 from koord.kube.errors import ApiError, Status, StatusDetails
 
@@ -365,3 +366,17 @@ def _version(value: Any) -> str:
         return str(metadata.get("resourceVersion", "")) if isinstance(metadata, dict) else ""
     version: str = value.metadata.resource_version
     return version
+
+
+async def decoded(decoder: Decoder[T], body: bytes) -> T:
+    """One object as :meth:`Decoder.one` makes it; a large one in its turn (:mod:`loop_share`).
+
+    Raises:
+        KoordError: no JSON object, or a field of the wrong type.
+    """
+    if len(body) < LARGE_BYTES:
+        return decoder.one(body)
+    share = loop_share()
+    await share.wait()
+    with share.taken():
+        return decoder.one(body)

@@ -4,7 +4,8 @@
 The pods of a workload differ in little: name, uid, address, times. A :class:`Interner` looks at
 each field of each object. A text that was seen before is replaced by the earlier one; a struct,
 list or map is known by its JSON text, and replaced as a whole where that was seen before. What a
-field has seen lies in a table bounded in number and size. Where a table fills up with values that
+field has seen lies in a table bounded in number and size, and all tables of the process have a
+budget. Where a table fills up with values that
 do not come again the field gives up its table: a text is then left alone, of anything else the
 parts are looked at instead. So no field has to be named, and a kind that nobody thought of is
 treated like pods.
@@ -21,23 +22,30 @@ import msgspec
 from msgspec.structs import astuple
 
 from koord.api.codec import to_json
-from koord.kernels.sharing import Place, SharedFields, Sharing
+from koord.kernels.sharing import Place, SharedFields, Sharing, SharingBudget
 
 T = TypeVar("T")
 
 # A table keeps at least the last of this many different values, at most the last two times as many.
 TABLE_SIZE = 8192
+# Whatever kinds, fields and informers it is of: each kind has a hundred fields, and each of them
+# could have a megabyte of what somebody wrote and took back.
+_SHARED_BYTES = 32 << 20
+_BUDGET = SharingBudget(_SHARED_BYTES)
 
 
 class Interner:
     """Makes the objects it is given share their equal parts.
 
     Args:
-        table_size: how many different values of one field are remembered, at least.
+        table_size: how many different values of one field are remembered, at least; fewer where
+            they are large.
+        budget: of the memory of what is remembered; None for that which all have together.
     """
 
-    def __init__(self, table_size: int = TABLE_SIZE) -> None:
-        self._sharing = Sharing(table_size, to_json, self._fields, astuple)
+    def __init__(self, table_size: int = TABLE_SIZE, budget: SharingBudget | None = None) -> None:
+        budget = budget or _BUDGET
+        self._sharing = Sharing(budget, table_size, to_json, self._fields, astuple)
         self._root = self.place()
 
     def share(self, value: T) -> T:

@@ -12,7 +12,9 @@ and to look for what it shares afterwards, and gives the same.
 
 from __future__ import annotations
 
+from copy import copy
 from datetime import datetime
+from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin
 
@@ -21,7 +23,7 @@ from msgspec.structs import astuple
 
 from koord.api import codec
 from koord.kernels.projection import Projection
-from koord.kernels.sharing import Assembly, KnownPart, Part
+from koord.kernels.sharing import Assembly, KnownPart, LastStates, Part
 from koord.kube.codec.interner import fields_of
 from koord.kube.codec.projection import OUTLINED, members
 
@@ -37,6 +39,7 @@ _SCALARS = (str, int, float, bool, type(None), datetime)
 MANY, FEW = 16_384, 1024
 """How many bytes of each field are remembered at most: during a list, and between lists."""
 _HEAD = 0
+_DELETED = b'"DELETED"'
 
 
 class PageReader(Generic[T]):
@@ -46,25 +49,41 @@ class PageReader(Generic[T]):
         into: the type of the objects.
         sharer: keeps what they share.
         before: gives the state that is known of an object that was just made, None for none.
+        by_text: whether of each object that a watch told of is remembered, by a digest, what is
+            read of it: where nothing else is new, its last state comes again with another version,
+            and nothing is decoded. For objects that mostly change in what nobody reads.
     """
 
     def __init__(
-        self, into: type[T], sharer: Interner, before: Callable[[Any], T | None] | None = None
+        self,
+        into: type[T],
+        sharer: Interner,
+        before: Callable[[Any], T | None] | None = None,
+        by_text: bool = False,
     ) -> None:
         self._parts: list[KnownPart] = []
         self._before = before or _nothing
         self._columns = count(_HEAD + 1)
+        # By name on the wire, the columns of what metadata have.
+        self._metadata: dict[str, int] = {}
         plan, self._assembly = self._struct(into, sharer, whole=True)
         items = next(self._columns), [plan]
         self._list = Projection({"metadata": (_HEAD, None), "items": items})
         self._event = Projection({"type": (_HEAD, None), "object": plan})
+        self._last = self._last_states() if by_text else None
 
     @classmethod
     def of(
-        cls, into: Any, sharer: Interner | None, before: Callable[[Any], Any] | None = None
+        cls,
+        into: Any,
+        sharer: Interner | None,
+        before: Callable[[Any], Any] | None = None,
+        by_text: bool = False,
     ) -> PageReader[Any] | None:
         """A reader; None for types whose objects cannot be put together from their fields."""
-        return cls(into, sharer, before) if sharer is not None and _is_plain(into) else None
+        if sharer is None or not _is_plain(into):
+            return None
+        return cls(into, sharer, before, by_text)
 
     def page(self, body: bytes) -> tuple[bytes, list[T]] | None:
         """The metadata of a list, as JSON (empty if it has none), and its items.
@@ -75,12 +94,18 @@ class PageReader(Generic[T]):
         Raises:
             msgspec.MsgspecError, UnicodeError, RecursionError: a part does not decode.
         """
+        if self._last is not None:
+            self._last.clear()
         return self._assembly.read(self._list, body, 1, self._before)
 
     def event(self, line: bytes) -> tuple[bytes, T] | None:
         """The type of an event, as JSON, and its object; otherwise as :meth:`page`."""
-        found = self._assembly.read(self._event, line, 0, self._before)
-        return found and (found[0], found[1][0])
+        found = self._assembly.read(self._event, line, 0, self._before, self._last)
+        if found is None:
+            return None
+        if self._last is not None and found[0] == _DELETED:
+            self._last.forget()
+        return found[0], found[1][0]
 
     def remember(self, most: int) -> None:
         """Lets go of the bytes that are known, and remembers so many of each field from now on.
@@ -88,7 +113,13 @@ class PageReader(Generic[T]):
         What they stood for is still shared.
         """
         for part in self._parts:
-            part.remember(most)
+            part.remember(most, brief=most > FEW)
+
+    def _last_states(self) -> LastStates:
+        names = self._metadata
+        return LastStates(
+            names["name"], names["namespace"], names["resourceVersion"], _digest, _at_version
+        )
 
     def _struct(self, kind: Any, sharer: Interner, whole: bool = False) -> tuple[Any, Assembly]:
         """What of a struct type is cut out, with its columns, and how structs are put together."""
@@ -100,6 +131,8 @@ class PageReader(Generic[T]):
             if whole and name in OUTLINED and _is_plain(field.type):
                 plan[name], assembly = self._struct(field.type, sharer)
                 parts.append(assembly)
+                if name == "metadata":
+                    self._metadata = {of: at[0] for of, at in plan[name][1].items()}
             else:
                 column = next(self._columns)
                 plan[name] = column, kept[name]
@@ -121,6 +154,17 @@ class PageReader(Generic[T]):
         part = KnownPart(column, place, decode, default, scalar, FEW, items)
         self._parts.append(part)
         return part
+
+
+def _digest(text: bytes) -> bytes:
+    return blake2b(text, digest_size=16).digest()
+
+
+def _at_version(value: Any, version: str) -> Any:
+    made = copy(value)
+    made.metadata = copy(value.metadata)
+    made.metadata.resource_version = version
+    return made
 
 
 def _nothing(made: object) -> None:

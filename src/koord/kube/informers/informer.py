@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from koord.api.kinds.registry import Kind, title_of
@@ -65,6 +66,8 @@ class Informer(Generic[O]):
         transform: what objects pass through before the cache and handlers have them, deleted ones
             too. It gives back the object itself or a changed copy, of the same ``metadata``; parts
             may be other objects' too.
+        skip_unread: whether handlers are not told of changes in nothing that the type has but the
+            version; these are told apart before anything is decoded.
         indexers: see :class:`koord.kube.informers.indexer.Indexer`.
         resync_seconds: how often handlers are told of every object as updated; 0 for never.
         page_size: objects a list request asks for.
@@ -86,6 +89,7 @@ class Informer(Generic[O]):
         field_selector: str = "",
         project: type[O] | None = None,
         transform: Callable[[O], O] | None = None,
+        skip_unread: bool = False,
         indexers: Mapping[str, IndexFunction[O]] | None = None,
         resync_seconds: float = 0.0,
         page_size: int = 500,
@@ -103,6 +107,7 @@ class Informer(Generic[O]):
         self._state = _state_of_document if documents else _state
         self._cache: Indexer[O] = Indexer(indexers)
         self._transform = transform
+        self._skip_unread = skip_unread
         self._handlers: tuple[Handlers[O], ...] = ()
         self._served_handlers: list[ServedHandler] = []
         self._not_read: dict[str, UnreadableObject] = {}
@@ -140,7 +145,7 @@ class Informer(Generic[O]):
             policy=policy,
             seed=seed,
             metrics=self._metrics,
-            reader=PageReader.of(project or decoded, self._sharer, self._known),
+            reader=PageReader.of(project or decoded, self._sharer, self._known, skip_unread),
         )
 
     def __len__(self) -> int:
@@ -349,6 +354,8 @@ class Informer(Generic[O]):
             return
         value = self._take_in(value, shared)
         self._cache.put(key, value)
+        if self._skip_unread and _differ_by_version(old, value):
+            return
         self._handler_calls["updated"].inc()
         self._call_updated(key, old, value)
 
@@ -430,6 +437,21 @@ def is_newer(version: str, than: str) -> bool:
     if version.isdecimal() and than.isdecimal():
         return int(version) > int(than)
     return version != than
+
+
+def _differ_by_version(old: Any, value: Any) -> bool:
+    """Whether two states of an object are equal but for the version."""
+    for name in value.__struct_fields__:
+        had, has = getattr(old, name), getattr(value, name)
+        if had is has or (name != "metadata" and had == has):
+            continue
+        if name != "metadata":
+            return False
+        had = copy(had)
+        had.resource_version = has.resource_version
+        if had != has:
+            return False
+    return True
 
 
 def _key(value: Any) -> str:

@@ -248,8 +248,8 @@ class _Session:
 
     async def _cluster(self, plane: EmbeddedControlPlane, step: Callable[[str], None]) -> None:
         """Fills the cluster, runs what belongs to it, says how to reach it, and stays."""
-        from koord.base import garbage_collection
         from koord.base.clock import SystemClock
+        from koord.base.memory import garbage_collection
         from koord.base.supervision import Supervisor
         from koord.controlplane.credentials import kubeconfig
 
@@ -281,9 +281,12 @@ class _Session:
             kubeconfig.write(path, plane.kubeconfig)
             with _merged(plane.kubeconfig) if up_options.merge else nullcontext("") as context:
                 step("")
-                garbage_collection.collect_rarely()
                 self._is_up = True
-                if day is not None:
+                if day is None:
+                    upkeep = supervisor.keep("memory", garbage_collection.keep_memory_low)
+                    tasks.create_task(upkeep, name="memory")
+                else:
+                    garbage_collection.collect_rarely()
                     await day.run(cluster, f"export KUBECONFIG={path}")
                     self._done.set()
                     return

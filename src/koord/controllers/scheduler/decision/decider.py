@@ -114,6 +114,10 @@ class Decider:
             row = self._preferred(cycle)
             if row >= 0:
                 return Decision(cycle, row)
+        if cycle.allowed is None and self.nominations.empty and not self.plugins.pre_score:
+            row = self.evaluator.best_by_class(cycle)
+            if row >= 0:
+                return Decision(cycle, row)
         entry = self.evaluator.entry(cycle)
         mask = self._mask(cycle, entry)
         if not (entry.board.feasible if mask is None else mask.any()):

@@ -69,10 +69,10 @@ class HorizontalPodAutoscalerStrategy(Strategy):
                 behavior[way] = {**copy.deepcopy(rules), **(behavior.get(way) or {})}
         for metric in spec["metrics"]:
             for field in _FIELDS.values():
-                target = section(metric, field).get("target") or {}
+                amounts: Document = section(metric, field).get("target") or {}
                 for key in ("value", "averageValue"):
-                    if key in target:
-                        target[key] = canonical(target[key])
+                    if key in amounts:
+                        amounts[key] = canonical(amounts[key])
 
     def prepare_create(self, document: Document, context: Context) -> None:
         """A new one has done nothing."""

@@ -89,4 +89,4 @@ def _check_parameters(parameters: Document, path: str, causes: Causes) -> None:
     elif scope == "Namespace" and namespace is None:
         causes.required(where, "`parameters.scope` is set to 'Namespace'")
     elif scope == "Namespace":
-        causes.invalid_all(where, namespace, names.dns_label(namespace))
+        causes.invalid_all(where, namespace, names.dns_label(namespace or ""))

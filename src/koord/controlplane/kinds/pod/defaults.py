@@ -7,11 +7,11 @@ get.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from koord.api.protocol.qos import qos_from_resources
 from koord.base.documents import Document
+from koord.base.memory.text_cache import text_cache
 from koord.controlplane.kinds.validation.quantities import canonical, normalise, parsed
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def default_spec(spec: Document) -> None:
         _normalise_resources(spec["resources"])
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def pull_policy(image: str) -> str:
     """``Always`` for images tagged ``latest``, be it by silence; else ``IfNotPresent``."""
     name, _, digest = image.partition("@")

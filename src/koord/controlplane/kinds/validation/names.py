@@ -8,7 +8,8 @@ nothing for a good one. The same few texts come back all the time, so answers ar
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from koord.base.memory.text_cache import text_cache
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -51,7 +52,7 @@ _is_port_charset = re.compile("[-a-z0-9]+").fullmatch
 NameErrors = tuple[str, ...]
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def dns_label(text: str) -> NameErrors:
     """RFC 1123 label: names of containers, namespaces, volumes."""
     whys = _longer_than(text, 63)
@@ -62,13 +63,13 @@ def dns_label(text: str) -> NameErrors:
     return whys
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def dns_subdomain(text: str) -> NameErrors:
     """RFC 1123 subdomain: names of most objects."""
     return _subdomain(text, "characters")
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def dns_1035_label(text: str) -> NameErrors:
     """RFC 1035 label: names of services."""
     whys = _longer_than(text, 63)
@@ -77,7 +78,7 @@ def dns_1035_label(text: str) -> NameErrors:
     return whys
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def path_segment(text: str) -> NameErrors:
     """What fits between two slashes of a URL: names of roles and bindings."""
     if text in (".", ".."):
@@ -85,7 +86,7 @@ def path_segment(text: str) -> NameErrors:
     return tuple(f"may not contain '{mark}'" for mark in ("/", "%") if mark in text)
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def label_key(text: str) -> NameErrors:
     """Keys of labels, annotations (in lower case), finalizers: a name, perhaps after a domain."""
     parts = text.split("/")
@@ -112,7 +113,7 @@ def label_key(text: str) -> NameErrors:
     return whys
 
 
-@lru_cache(maxsize=65_536)
+@text_cache(65_536)
 def label_value(text: str) -> NameErrors:
     """Values of labels."""
     whys = _longer_than(text, 63, "bytes")
@@ -121,7 +122,7 @@ def label_value(text: str) -> NameErrors:
     return whys
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def env_name(text: str) -> NameErrors:
     """Names of environment variables."""
     if not text:
@@ -131,7 +132,7 @@ def env_name(text: str) -> NameErrors:
     return ()
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def config_key(text: str) -> NameErrors:
     """Keys of config maps and secrets."""
     whys = _longer_than(text, 253)
@@ -145,7 +146,7 @@ def config_key(text: str) -> NameErrors:
     return (*whys, "must not start with '..'") if text.startswith("..") else whys
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def port_name(text: str) -> NameErrors:
     """Names of container ports (IANA service names)."""
     whys = ["must be no more than 15 characters"] if len(text) > 15 else []

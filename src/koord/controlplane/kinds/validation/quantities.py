@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
+from koord.base.memory.text_cache import text_cache
 from koord.controlplane.api_errors import bad_request
 from koord.kernels.quantity import Quantity, Rounding
 
@@ -13,7 +13,7 @@ _PATTERN = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 ZERO = Quantity()
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def parsed(text: str | int | float) -> Quantity:
     """The quantity that a text stands for.
 
@@ -26,13 +26,13 @@ def parsed(text: str | int | float) -> Quantity:
         raise bad_request(f"quantities must match the regular expression '{_PATTERN}'") from None
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def canonical(text: str | int | float) -> str:
     """The text that Kubernetes writes for a quantity, e.g. ``1Gi`` for ``1024Mi``."""
     return str(parsed(text))
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def canonical_milli(text: str | int | float) -> str:
     """The same, rounded up to thousandths, as for every amount in a resource list."""
     quantity = parsed(text)
@@ -45,7 +45,7 @@ def canonical_milli(text: str | int | float) -> str:
     return str(Quantity.from_milli(milli, quantity.format))
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def is_whole(text: str) -> bool:
     """Whether a quantity has no fraction."""
     try:

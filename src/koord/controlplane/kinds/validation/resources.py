@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from koord.base.documents import Document
+from koord.base.memory.text_cache import LONGEST_TEXT, text_cache
 from koord.controlplane.kinds.validation import names
 from koord.controlplane.kinds.validation.causes import NOT_NEGATIVE
 from koord.controlplane.kinds.validation.quantities import ZERO, is_whole, parsed
@@ -66,13 +67,13 @@ def is_huge_page(name: str) -> bool:
     return name.startswith(HUGE_PAGES)
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def is_native(name: str) -> bool:
     """Whether a resource is Kubernetes' own: without a domain, or in kubernetes.io."""
     return "/" not in name or "kubernetes.io/" in name
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def is_extended(name: str) -> bool:
     """Whether a resource is a device or the like, counted in whole numbers."""
     if is_native(name) or name.startswith("requests."):
@@ -80,13 +81,13 @@ def is_extended(name: str) -> bool:
     return not names.label_key(f"requests.{name}")
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def may_be_overcommitted(name: str) -> bool:
     """Whether requests may differ from limits."""
     return is_native(name) and not is_huge_page(name)
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def faults_of_name(name: str) -> tuple[str, ...]:
     """What is wrong with the name of a resource, anywhere."""
     if whys := names.label_key(name):
@@ -96,7 +97,7 @@ def faults_of_name(name: str) -> tuple[str, ...]:
     return ()
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def _faults_of_container_name(name: str) -> tuple[str, ...]:
     whys = faults_of_name(name)
     if "/" not in name:
@@ -117,7 +118,7 @@ def check_amount(name: str, amount: str, path: str, causes: Causes) -> None:
 
 def _check_list(amounts: Document, path: str, causes: Causes) -> None:
     for name, amount in amounts.items():
-        if _is_fine(name, amount):
+        if len(name) + len(amount) <= LONGEST_TEXT and _is_fine(name, amount):
             continue
         where = f"{path}[{name}]"
         causes.invalid_all(where, name, _faults_of_container_name(name))

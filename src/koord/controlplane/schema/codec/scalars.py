@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
+from koord.base.memory.text_cache import LONGEST_TEXT
 from koord.kernels.quantity import Quantity
 
 INT32 = range(-(2**31), 2**31)
@@ -72,7 +73,7 @@ def canonical_quantity(value: Any) -> str:
         text = str(Quantity.parse(value))
     except ValueError:
         raise ValueError(_QUANTITY_RULE) from None
-    if isinstance(value, str):
+    if isinstance(value, str) and len(value) <= LONGEST_TEXT:
         if len(_quantities) >= _KNOWN_QUANTITIES:
             _quantities.clear()
         _quantities[value] = text
@@ -92,6 +93,8 @@ def canonical_time(value: Any, fraction_digits: int = 0) -> str:
     """
     if not isinstance(value, str):
         raise MistypedError
+    if len(value) > LONGEST_TEXT:
+        return _canonical_time.__wrapped__(value, fraction_digits)
     return _canonical_time(value, fraction_digits)
 
 

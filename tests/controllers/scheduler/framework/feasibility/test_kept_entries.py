@@ -14,6 +14,7 @@ from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.decision.decider import Decider
 from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.framework.feasibility.cache import FeasibilityCache
+from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
 from tests.controllers.scheduler.pods import node, pod
 from tests.controllers.scheduler.stock import Stock
 
@@ -155,3 +156,30 @@ def test_of_more_kinds_of_pods_than_are_kept_some_are_found_again() -> None:
     # In turn, so that each is the one longest unused when it comes.
     assert found > 6 * len(infos) // 4
     assert len(made.evaluator._entries._by_key) == kept
+
+
+def test_entries_are_kept_by_what_their_boards_have() -> None:
+    stock = _cluster()
+    kept = stock.decider.evaluator._entries = KeptEntries(512, size=0)
+    infos = [stock.world.shapes.info(_other(number)) for number in range(60)]
+    for info in infos[:2] * 2:
+        stock.decider.decide(info)
+    of_one = next(iter(kept._by_key.values())).board.bytes
+    assert kept.size == of_one
+    # So many stay, however little they may have.
+    for info in infos * 2:
+        stock.decider.decide(info)
+    assert len(kept._by_key) == 16
+    assert kept.size == 15 * of_one
+    kept = stock.decider.evaluator._entries = KeptEntries(512, size=30 * of_one)
+    for _ in range(4):
+        for info in infos:
+            stock.decider.decide(info)
+            assert kept.size == sum(kept._sizes.values()) <= 30 * of_one
+            assert kept._sizes.keys() == kept._by_key.keys()
+    assert 28 <= len(kept._by_key) <= 30
+    # Other columns: all are made anew, and counted once.
+    stock.add(node("new", cpu="2", pods="4", allocatable={"example.com/card": "1"}))
+    for info in infos * 2:
+        stock.decider.decide(info)
+    assert kept.size == sum(kept._sizes.values()) <= 30 * max(kept._sizes.values())

@@ -269,6 +269,15 @@ def test_balance_of_fractions() -> None:
     waiting = pod("p", cpu="1", memory="2Gi")
     assert parts(stock, waiting)["NodeResourcesBalancedAllocation"] == {"a": 87}
     assert "NodeResourcesBalancedAllocation" not in parts(stock, pod("best-effort"))
+    # What the pod does not request of extended resources does not count, wherever it stands.
+    names = [{"name": name} for name in ("cpu", "example.com/card", "memory")]
+    given = convert({"resources": names}, args.NodeResourcesBalancedAllocationArgs, "Args")
+    stock = Stock({"NodeResourcesBalancedAllocation": given})
+    stock.add(node("a", cpu="4", memory="4Gi", allocatable={"example.com/card": "4"}))
+    assert parts(stock, waiting)["NodeResourcesBalancedAllocation"] == {"a": 87}
+    asking = pod("q", cpu="1", memory="2Gi", requests={"example.com/card": "4"})
+    # Fractions of 1/4, 1 and 1/2: a deviation of 0.31.
+    assert parts(stock, asking)["NodeResourcesBalancedAllocation"] == {"a": 68}
 
 
 def test_an_overlay_gives_back_in_filter_and_score() -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.framework import column_what_if
-from koord.controllers.scheduler.framework.changed_rows import ChangedRows
+from koord.controllers.scheduler.framework.changed_rows import ChangedRows, with_rows
 from koord.controllers.scheduler.framework.feasibility.entry import (
     SKIPPED,
     FeasibilityEntry,
@@ -29,6 +29,7 @@ from koord.controllers.scheduler.framework.feasibility.entry import (
 )
 from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernelTable
 from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
+from koord.controllers.scheduler.framework.feasibility.node_classes import NodeClasses
 from koord.controllers.scheduler.framework.feasibility.participants import ParticipantTable
 from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
     FilterAnswers,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
+    from koord.controllers.scheduler.framework.changed_rows import Changes
     from koord.controllers.scheduler.framework.cycle import Cycle, ViewedColumns
     from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
     from koord.controllers.scheduler.framework.feasibility.participants import (
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.node_rejections import NodeRejections
 
 _NODE = int(Aspect.NODE)
-_FEW, _FEW_OF = 16, 64
+_FEW, _FEW_OF = 16, 16
 # The generation of answers that depend on shape and rows alone.
 _KEPT = 0
 
@@ -83,6 +85,7 @@ class FeasibilityCache:
         together: whether kernels that look at columns alone answer without their plugins; not for
             who wants to see each plugin asked.
         plugins: the profile's at all points, where more is asked than Filter and Score.
+        large: from how many rows on nodes are kept in classes besides.
 
     Attributes:
         participants: who has anything to do for pods of a shape, of ``plugins``.
@@ -96,6 +99,7 @@ class FeasibilityCache:
         limit: int = 512,
         together: bool = True,
         plugins: ProfilePlugins | None = None,
+        large: int = 1 << 14,
     ) -> None:
         self.table = table
         self.filters = list(filters)
@@ -114,6 +118,7 @@ class FeasibilityCache:
         )
         self._kernels = FitKernelTable(self._filters, self._scores)
         self._entries = KeptEntries(limit)
+        self._classes = NodeClasses(table, large)
         self._together = together
         # By score plugin, how it is normalised; None where that depends on the shape.
         self._rules: list[tuple[int, int | None]] = [
@@ -154,25 +159,55 @@ class FeasibilityCache:
             entry.own_rows = _own_rows(cycle)
         return entry
 
-    def _changes(
-        self, cycle: Cycle, entry: FeasibilityEntry, most: int | None
-    ) -> dict[int, int] | None:
+    def best_by_class(self, cycle: Cycle) -> int:
+        """The best row for a pod of a kind of which no answers are kept, found by classes of nodes.
+
+        Returns:
+            -1 where that does not go, or no node fits: then :meth:`entry` says more.
+        """
+        participants = self._answering.of(cycle.shape)
+        kernels = self._kernels.of(cycle.shape, participants)
+        if kernels is None or not self._together or cycle.has_overlay:
+            return -1
+        if not self._is_all(cycle, kernels):
+            return -1
+        key = _key(cycle, kernels)
+        if key >= 0 or self._entries.keeps(key):
+            return -1
+        rules = [self._rules[number] for number in kernels.of.ratings]
+        if any(kind != placement_board.NONE for _, kind in rules):
+            return -1
+        row = self._classes.best(kernels, [weight for weight, _ in rules])
+        if row >= 0:
+            self._entries.remember(key)
+        return row
+
+    def _is_all(self, cycle: Cycle, kernels: FitKernels) -> bool:
+        """Whether nobody else applies to an attempt."""
+        others: list[PluginAnswers] = [
+            self._filters[number] for number in kernels.of.filters.numbers
+        ]
+        others += [self._scores[number] for number in kernels.of.scores.numbers]
+        return all(each.applies is not None and not each.applies(cycle) for each in others)
+
+    def _changes(self, cycle: Cycle, entry: FeasibilityEntry, most: int | None) -> Changes | None:
         """The rows to ask about again, with the aspects that changed; None for all, as for more
         changes than ``most``.
 
         Among them the pod's own rows, and those that the pod before had for its own.
         """
-        changes = self.table.changes(entry.version, most) if entry.version >= 0 else None
+        changes = self.table.changed_rows(entry.version, most) if entry.version >= 0 else None
         if cycle.own_rows is not None:
             entry.own_rows |= _own_rows(cycle)
         if changes is not None and entry.own_rows:
-            changes.update(dict.fromkeys(sorted(entry.own_rows), int(Aspect.ALL)))
+            changes = with_rows(changes, entry.own_rows, int(Aspect.ALL))
         return changes
 
     def share(self, other: FeasibilityCache) -> None:
         """Keeps answers together with another one, of the same plugins in the same order."""
         self._entries = other._entries
         self._answering, self._kernels = other._answering, other._kernels
+        self._classes = other._classes
 
     def cached_entry(self, cycle: Cycle) -> FeasibilityEntry | None:
         """The entry of an attempt's shape as it was left; None if there is none."""
@@ -199,9 +234,9 @@ class FeasibilityCache:
         if kernels is None or not kernels.equals(entry.fit_kernels):
             entry.viewer = None
         entry.fit_kernels = kernels
-        if entry.rank is not self.table.rank:
-            entry.rank = self.table.rank
-            entry.board.set_ranks(entry.rank)
+        if entry.order is not self.table.order:
+            entry.order = self.table.order
+            entry.board.set_ranks(entry.order)
         entry.generation = self.table.generation
 
     def _retire(
@@ -246,13 +281,13 @@ class FeasibilityCache:
         viewer = self.table if seen is None else seen.viewer
         everywhere = changed.all or entry.viewer is not viewer
         if everywhere:
-            for number in kernels.checks:
+            for number in kernels.of.checks:
                 entry.filter_generations[number] = _KEPT
-            for number in kernels.ratings:
+            for number in kernels.of.ratings:
                 entry.score_generations[number] = _KEPT
             entry.viewer = viewer
         kernels.put(entry.board, seen or self.table, self.table, changed, everywhere)
-        return kernels.filters, kernels.scores
+        return kernels.of.filters, kernels.of.scores
 
     def _refresh(
         self,
@@ -362,11 +397,11 @@ def _key(cycle: Cycle, kernels: FitKernels | None) -> int:
     """Under which answers are kept: of shapes, their id; of requests, which many shapes have, a
     number below 0."""
     shape = cycle.shape
-    if kernels is None or kernels.reads & shape.fields:
+    if kernels is None or kernels.of.reads & shape.fields:
         return shape.id
     if cycle.has_overlay or cycle.own_rows is not None:
         return shape.id
-    for applies in kernels.readers:
+    for applies in kernels.of.readers:
         if applies(cycle):
             return shape.id
     return -shape.container_requests.number

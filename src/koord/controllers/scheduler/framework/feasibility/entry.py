@@ -38,6 +38,7 @@ class FeasibilityEntry:
         custom: by score number, raw scores by row of plugins that normalise by themselves.
         participants: who takes part while the table's generation stays.
         fit_kernels: those among them whose kernels answer together; None if there are none.
+        order: the table's, as the board has it.
         nodes_version: the table's when the board was told which rows are closed.
         viewer: for whom the kernels answered what stands on the board: the table, or who sees its
             columns otherwise; None where it is not their answer.
@@ -54,21 +55,21 @@ class FeasibilityEntry:
         "kept_rejections",
         "layout",
         "nodes_version",
+        "order",
         "own_rows",
         "participants",
         "pending_filters",
         "pending_scores",
-        "rank",
         "score_generations",
         "version",
         "viewer",
     )  # fmt: skip
 
     def __init__(self, table: NodeTable, filters: int, rules: Sequence[tuple[int, int]]) -> None:
-        self.board = Board(len(table.open), rules)
+        self.order = table.order
+        self.board = Board(len(table.open), rules, self.order)
         self.layout = table.layout
         self.nodes_version = -1
-        self.rank: NDArray[np.int64] | None = None
         self._begin(filters, len(rules))
 
     def reset(self, table: NodeTable, rules: Sequence[tuple[int, int]]) -> None:

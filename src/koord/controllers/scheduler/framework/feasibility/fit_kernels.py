@@ -15,7 +15,7 @@ from koord.controllers.scheduler.framework.plugin import Plugin
 from koord.kernels.placement_board import Rooms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
@@ -31,6 +31,27 @@ if TYPE_CHECKING:
 _SERIAL = count(1)
 
 
+class KernelPlugins(NamedTuple):
+    """Who has kernels for pods of a shape; the same for many shapes.
+
+    Attributes:
+        checks, ratings: the numbers of plugins with a kernel at Filter, and at Score.
+        filters, scores: who takes part besides.
+        depends: aspects of a row on which those with kernels depend.
+        reads: the parts of a pod by which shapes with equal containers differ in what all of these
+            answer, as bits of :class:`koord.controllers.cluster.pod_fields.PodField`.
+        readers: those that read more where they apply: what tells whether they do.
+    """
+
+    checks: tuple[int, ...]
+    ratings: tuple[int, ...]
+    filters: Participants
+    scores: Participants
+    depends: int
+    reads: int
+    readers: Sequence[Callable[[Cycle], bool]]
+
+
 class FitKernels:
     """Plugins that look at the table's columns alone: their kernels answer together.
 
@@ -38,46 +59,33 @@ class FitKernels:
     :class:`koord.controllers.scheduler.framework.plugin.Plugin`.
 
     Args:
-        checks: the kernels at Filter, by the plugin's number there.
-        ratings: the kernels at Score, by the plugin's number there.
-        depends: on which aspects of a row they all depend.
-        filters, scores: who takes part besides.
-        reads: the parts of a pod by which shapes with equal containers differ in what all of these
-            answer, as bits of :class:`koord.controllers.cluster.pod_fields.PodField`.
-        readers: those that read more where they apply: what tells whether they do.
+        of: whose kernels these are, and who takes part besides.
+        checks, ratings: those at Filter, and those at Score, in the order of ``of``.
 
     Attributes:
-        checks, ratings, filters, scores, reads, readers: the same.
+        of: the same.
+        rooms: all kernels as one.
     """
 
-    __slots__ = (
-        "_depends", "_native", "checks", "filters", "ratings", "readers", "reads", "scores",
-    )  # fmt: skip
+    __slots__ = ("_kernels", "of", "rooms")
 
     def __init__(
-        self,
-        checks: Mapping[int, RoomCheck],
-        ratings: Mapping[int, RoomScore],
-        depends: int,
-        filters: Participants,
-        scores: Participants,
-        reads: int,
-        readers: Sequence[Callable[[Cycle], bool]] = (),
+        self, of: KernelPlugins, checks: Sequence[RoomCheck], ratings: Sequence[RoomScore]
     ) -> None:
-        self.reads = reads
-        self.readers = readers
-        self.checks = checks
-        self.ratings = ratings
-        self._native = Rooms(list(checks.items()), list(ratings.items()))
-        self._depends = depends
-        self.filters = filters
-        self.scores = scores
+        self.of = of
+        self._kernels = *checks, *ratings
+        self.rooms = Rooms(
+            list(zip(of.checks, checks, strict=True)), list(zip(of.ratings, ratings, strict=True))
+        )
 
     def equals(self, other: FitKernels | None) -> bool:
         """Whether these are the same kernels, so that what those put on a board is theirs too."""
         if other is None:
             return False
-        return self is other or (self.checks, self.ratings) == (other.checks, other.ratings)
+        if self is other:
+            return True
+        mine, theirs = (self.of.checks, self.of.ratings), (other.of.checks, other.of.ratings)
+        return mine == theirs and self._kernels == other._kernels
 
     def put(
         self,
@@ -96,10 +104,10 @@ class FitKernels:
             changed: the rows.
             everywhere: all rows.
         """
-        rows: Rows | None = table.rows if everywhere else changed.rows(self._depends)
+        rows: Rows | None = table.rows if everywhere else changed.rows(self.of.depends)
         if rows is not None:
             seen = columns.allocatable, columns.requested, columns.nonzero
-            self._native.put(board, *seen, rows)
+            self.rooms.put(board, *seen, rows)
 
 
 class FitKernelTable:
@@ -142,8 +150,8 @@ class _KernelSources:
         self._plugins = participants.filter_answers, participants.score_answers
         self._checks = _sources(participants.filter_answers, "fit_kernel")
         self._ratings = _sources(participants.score_answers, "score_kernel")
-        # By who has a kernel, the others and what all of them read.
-        self._others: dict[tuple[tuple[int, ...], tuple[int, ...]], _Others] = {}
+        # By who has a kernel, what is the same for all shapes.
+        self._others: dict[tuple[tuple[int, ...], tuple[int, ...]], KernelPlugins] = {}
 
     def made(self, shape: PodShape, by_requests: bool) -> FitKernels | None:
         """The kernels for a shape; None where nobody has one."""
@@ -152,15 +160,14 @@ class _KernelSources:
         if not checks and not ratings:
             return None
         key = tuple(checks), tuple(ratings)
-        others = self._others.get(key)
-        if others is None:
-            others = self._others[key] = self._find(*key)
-        reads = others.reads if by_requests else int(PodField.ALL)
-        return FitKernels(
-            checks, ratings, others.depends, others.filters, others.scores, reads, others.readers
-        )
+        of = self._others.get(key)
+        if of is None:
+            of = self._others[key] = self._find(*key, by_requests)
+        return FitKernels(of, [*checks.values()], [*ratings.values()])
 
-    def _find(self, checks: tuple[int, ...], ratings: tuple[int, ...]) -> _Others:
+    def _find(
+        self, checks: tuple[int, ...], ratings: tuple[int, ...], by_requests: bool
+    ) -> KernelPlugins:
         filters, scores = self._plugins
         depends = reads = 0
         readers = []
@@ -174,24 +181,8 @@ class _KernelSources:
                 elif its:
                     readers.append(plugin.applies)
         left = Participants.of(filters, checks), Participants.of(scores, ratings)
-        return _Others(*left, depends, reads, readers)
-
-
-class _Others(NamedTuple):
-    """Who takes part beside those with kernels, and what is read.
-
-    Attributes:
-        filters, scores: the others.
-        depends: aspects of a row on which those with kernels depend.
-        reads: parts of a pod that any of all of them reads.
-        readers: see :class:`FitKernels`.
-    """
-
-    filters: Participants
-    scores: Participants
-    depends: int
-    reads: int
-    readers: Sequence[Callable[[Cycle], bool]]
+        reads = reads if by_requests else int(PodField.ALL)
+        return KernelPlugins(checks, ratings, *left, depends, reads, readers)
 
 
 def _answers_read(plugin: Any, has_kernel: bool) -> int | None:

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
     RulesOf = Callable[[PodShape], Sequence[tuple[int, int]]]
 
-# What all entries may have together; and what one has a row: 16 bytes of the board, and 8 to 12 for
-# each score that applies, of which pods of the shipped profile have up to four.
-_BYTES, _ROW_BYTES = 128 << 20, 64
+# What the boards of all entries may have together. A row takes 8 bytes, and 8 to 12 for each score
+# that applies, of which pods of the shipped profile have up to four.
+_BYTES = 128 << 20
+# So many stay, however large they are.
+_LEAST = 16
 # A generator of full period (Numerical Recipes' constants, with 1 for what is added).
 _FACTOR, _MODULUS = 1_664_525, 1 << 32
 # Of so many keys it is remembered that they came once.
@@ -35,14 +37,22 @@ class KeptEntries:
     """By key.
 
     Args:
-        limit: how many keys have one of their own. Fewer are kept on a table of many rows. Which
-            one goes for a new one is drawn among the half that is longest unused: were it the
-            first of these, then of one key more than are kept, that come in turn, none would ever
-            be found.
+        limit: how many keys have one of their own. Fewer are kept where their boards have more
+            than ``size``. Which one goes for a new one is drawn among the half that is longest
+            unused: were it the first of these, then of one key more than are kept, that come in
+            turn, none would ever be found.
+        size: in bytes.
+
+    Attributes:
+        size: how many bytes the boards have. An entry is measured when the next one comes: it is
+            empty at first.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, limit: int, size: int = _BYTES) -> None:
+        self._limit, self._most = limit, size
+        self.size = 0
+        # By key, what has been counted of its board; of the latest one nothing.
+        self._sizes: dict[int, int] = {}
         self._by_key: dict[int, FeasibilityEntry] = {}
         self._draw = 0
         self._seen: set[int] = set()
@@ -71,10 +81,12 @@ class KeptEntries:
                 asked for an empty one alone.
         """
         entry = self._by_key.pop(key, None)
-        if entry is not None and entry.layout == table.layout:
-            self._by_key[key] = entry
-            return entry
-        if entry is None:
+        if entry is not None:
+            if entry.layout == table.layout:
+                self._by_key[key] = entry
+                return entry
+            self.size -= self._sizes.pop(key)
+        else:
             if key not in self._seen:
                 self._seen_first(key)
                 return self._begin(cycle, table, filters, rules_of(cycle.shape))
@@ -82,22 +94,42 @@ class KeptEntries:
                 entry, self._first, self._first_cycle = self._first, None, None
         if entry is None or entry.layout != table.layout:
             entry = FeasibilityEntry(table, filters, rules_of(cycle.shape))
-        of_one = _ROW_BYTES * max(1, len(table.open))
-        self._put(key, entry, min(self._limit, max(16, _BYTES // of_one)))
+        self._put(key, entry)
         return entry
 
-    def _put(self, key: int, entry: FeasibilityEntry, limit: int) -> None:
-        while len(self._by_key) >= limit:
-            # Numbers of a fixed sequence: the same histories keep the same.
-            self._draw = (self._draw * _FACTOR + 1) % _MODULUS
-            place = self._draw * ((len(self._by_key) + 1) // 2) // _MODULUS
-            del self._by_key[next(islice(self._by_key, place, None))]
-        self._by_key[key] = entry
+    def keeps(self, key: int) -> bool:
+        """Whether a key has an entry, or gets one for which no other goes."""
+        return key in self._by_key or (key in self._seen and not self._is_full())
 
-    def _seen_first(self, key: int) -> None:
+    def remember(self, key: int) -> None:
+        """Takes note of a pod that was decided without an entry."""
         if len(self._seen) >= _SEEN:
             self._seen.clear()
         self._seen.add(key)
+
+    def _put(self, key: int, entry: FeasibilityEntry) -> None:
+        latest = next(reversed(self._sizes), None)
+        if latest is not None:
+            self.size += self._by_key[latest].board.bytes - self._sizes[latest]
+            self._sizes[latest] = self._by_key[latest].board.bytes
+        while self._is_full():
+            # Numbers of a fixed sequence: the same histories keep the same.
+            self._draw = (self._draw * _FACTOR + 1) % _MODULUS
+            place = self._draw * ((len(self._by_key) + 1) // 2) // _MODULUS
+            gone = next(islice(self._by_key, place, None))
+            del self._by_key[gone]
+            self.size -= self._sizes.pop(gone)
+        self._by_key[key], self._sizes[key] = entry, 0
+
+    def _is_full(self) -> bool:
+        """Whether one has to go before another one comes, which may have what these have."""
+        kept = len(self._by_key)
+        if kept >= self._limit:
+            return True
+        return kept >= _LEAST and self.size + self.size // kept > self._most
+
+    def _seen_first(self, key: int) -> None:
+        self.remember(key)
         self._first_key = key
 
     def _begin(

@@ -119,13 +119,14 @@ class NodeAffinity(Plugin):
 
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
         """The weights of the preferred terms that match."""
-        total = np.zeros(cycle.table.size, np.int64)[rows]
+        total: NDArray[np.int64] | None = None
         for weight, condition in (
             *self._added_preferred,
             *self._affinity_request(cycle.shape).preferred,
         ):
-            total += weight * condition.rows(cycle.table, rows)
-        return total
+            part = np.multiply(condition.rows(cycle.table, rows), weight, dtype=np.int64)
+            total = part if total is None else np.add(total, part, out=total)
+        return np.zeros(cycle.table.size, np.int64)[rows] if total is None else total
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """Whose requirement is not met: the profile's, then the pod's."""

@@ -8,7 +8,7 @@ gather on one node.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.cluster.pod_fields import PodField
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.plugin import Rows
 
 
+# Of so many kernels the place among the columns is kept.
+_KINDS = 256
+
+_KindKernel: TypeAlias = "tuple[list[int], RoomScore]"
+"""The places among the arguments' resources that count, and the kernel over their columns."""
+
+
 class NodeResourcesBalancedAllocation(Plugin):
     """Scores nodes by how equal the used fractions of their resources would be."""
 
@@ -48,6 +55,11 @@ class NodeResourcesBalancedAllocation(Plugin):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:
         super().__init__(args or NodeResourcesBalancedAllocationArgs(), handle)
         self._key = memo_key(self.name)
+        # By which of the resources a pod requests, the kernel of any amounts of them.
+        self._kinds: dict[tuple[bool, ...], _KindKernel] = {}
+        # One of a name counts; the latest, as it is written.
+        self._names = tuple({each.name: None for each in self.args.resources})
+        self._columns: object = None
 
     def applies(self, cycle: Cycle) -> bool:
         """Not to pods that ask for nothing that counts."""
@@ -73,13 +85,25 @@ class NodeResourcesBalancedAllocation(Plugin):
         return kept[1]
 
     def _work_out(self, shape: PodShape) -> RoomScore | None:
-        requests = {each.name: shape.request.get(each.name, 0) for each in self.args.resources}
-        if not any(requests.values()):
+        request = shape.request
+        amounts = [request.get(name, 0) for name in self._names]
+        kind = tuple(map(bool, amounts))
+        if True not in kind:
             return None
         table = self.handle.table
+        if self._columns is not table.resources_key or len(self._kinds) >= _KINDS:
+            self._columns, self._kinds = table.resources_key, {}
+        known = self._kinds.get(kind)
+        if known is None:
+            known = self._kinds[kind] = self._kernel(kind)
+        return known[1].requesting([amounts[place] for place in known[0]])
+
+    def _kernel(self, kind: tuple[bool, ...]) -> _KindKernel:
+        """Which resources count for pods that request some of them, and the kernel."""
         counted = [
-            (table.resource(name), request, 1, False)
-            for name, request in requests.items()
-            if request or not resource_kinds.is_scalar(name)
+            place
+            for place, (name, asked) in enumerate(zip(self._names, kind, strict=True))
+            if asked or not resource_kinds.is_scalar(name)
         ]
-        return RoomScore(BALANCED, counted, [])
+        columns = [(self.handle.table.resource(self._names[i]), 0, 1, False) for i in counted]
+        return counted, RoomScore(BALANCED, columns, [])

@@ -24,7 +24,7 @@ from koord.controllers.scheduler.plugins.noderesources.request_columns import (
 from koord.kernels.placement_board import LEAST, MOST, RATIO, RoomCheck, RoomScore
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -43,36 +43,33 @@ _SCORED = {"cpu": CPU, "memory": MEMORY}
 _KINDS = 256
 
 
-class FitRequest(NamedTuple):
-    """What containers request: columns with amounts, and kernels over them.
-
-    Attributes:
-        key: the columns hold while this is the table's ``resources_key``.
-        amounts: column, name and amount, in the order of the reasons.
-        absent: the reasons for what no node offers, in order.
-    """
-
-    key: object
-    amounts: list[tuple[int, str, int]]
-    absent: tuple[str, ...]
-    check: RoomCheck
-    score: RoomScore
-
-
 class _FitColumns(NamedTuple):
     """Where what containers request stands in the table, for all that request the same resources.
 
     Attributes:
-        key: see :class:`FitRequest`.
+        key: the columns hold while this is the table's ``resources_key``.
         filtered: column and name, in the order of the reasons.
         absent: the reasons for what no node offers, in order.
-        scored: column, name, weight, and whether ``nonzero`` counts it.
+        scored: by resource of the score, its name, and its place in ``ContainerRequests.scored``
+            where ``nonzero`` counts it, -1 elsewhere.
+        check: the kernel over the columns of ``filtered``, then of ``ABSENT`` if anything is.
+        score: the same over those of ``scored``.
     """
 
     key: object
     filtered: list[tuple[int, str]]
     absent: tuple[str, ...]
-    scored: list[tuple[int, str, int, bool]]
+    scored: list[tuple[str, int]]
+    check: RoomCheck
+    score: RoomScore
+
+
+class FitRequest(NamedTuple):
+    """What containers request: kernels of their amounts over the columns."""
+
+    columns: _FitColumns
+    check: RoomCheck
+    score: RoomScore
 
 
 class NodeResourcesFit(Plugin):
@@ -129,13 +126,18 @@ class NodeResourcesFit(Plugin):
     def _diagnose(
         self, cycle: Cycle, row: int, known: dict[tuple[int, ...], Rejection]
     ) -> Rejection:
-        table, wanted = cycle.table, self._fit_request(cycle.shape)
+        table, wanted, request = (
+            cycle.table,
+            self._fit_request(cycle.shape).columns,
+            cycle.shape.request,
+        )
         columns = columns_beside_reservations(cycle, row)
         used = table.requested[:, row] if columns is None else columns.requested[:, 0]
         reasons: list[str] = []
         short: list[int] = []
         unresolvable = bool(wanted.absent)
-        for index, name, amount in wanted.amounts:
+        for index, name in wanted.filtered:
+            amount = _amount(request, index, name)
             has = int(table.allocatable[index, row])
             if amount <= has - int(used[index]):
                 continue
@@ -164,22 +166,20 @@ class NodeResourcesFit(Plugin):
         # Many shapes differ in labels alone.
         memo = shape.container_requests.memo
         fit_request: FitRequest | None = memo.get(self._key)
-        if fit_request is None or fit_request.key is not self.handle.table.resources_key:
+        if fit_request is None or fit_request.columns.key is not self.handle.table.resources_key:
             fit_request = memo[self._key] = self._build(shape.container_requests)
         return fit_request
 
     def _build(self, container_requests: ContainerRequests) -> FitRequest:
         columns, request = self._columns_of(container_requests.names), container_requests.request
-        requested = [(i, name, request[name] if i != PODS else 1) for i, name in columns.filtered]
+        amounts = [_amount(request, index, name) for index, name in columns.filtered]
         cpu_and_memory = container_requests.scored
         counted = [
-            (i, cpu_and_memory[_SCORED[name]] if nonzero else request.get(name, 0), weight, nonzero)
-            for i, name, weight, nonzero in columns.scored
+            cpu_and_memory[place] if place >= 0 else request.get(name, 0)
+            for name, place in columns.scored
         ]
-        nowhere = [(ABSENT, 1)] if columns.absent else []
-        check = RoomCheck([*[(i, amount) for i, _, amount in requested], *nowhere])
-        score = RoomScore(self._strategy, counted, self._corners)
-        return FitRequest(columns.key, requested, columns.absent, check, score)
+        check, score = columns.check.asking(amounts), columns.score.requesting(counted)
+        return FitRequest(columns, check, score)
 
     def _columns_of(self, names: tuple[str, ...]) -> _FitColumns:
         """The columns of some resources."""
@@ -199,16 +199,32 @@ class NodeResourcesFit(Plugin):
         filtered.sort(key=lambda each: _place(*each))
         absent = tuple(_insufficient(name) for name in counted if columns[name] == ABSENT)
         scored = [
-            (table.resource(each.name), each.name, each.weight or 1, each.name in _SCORED)
+            each
             for each in self.args.scoring_strategy.resources
             if each.name in names or not resource_kinds.is_scalar(each.name)
         ]
-        return _FitColumns(table.resources_key, filtered, absent, scored)
+        weights = [
+            (table.resource(each.name), 0, each.weight or 1, each.name in _SCORED)
+            for each in scored
+        ]
+        return _FitColumns(
+            table.resources_key,
+            filtered,
+            absent,
+            [(each.name, _SCORED.get(each.name, -1)) for each in scored],
+            RoomCheck([*[(index, 0) for index, _ in filtered], *[(ABSENT, 1)] * bool(absent)]),
+            RoomScore(self._strategy, weights, self._corners),
+        )
 
     def _is_ignored(self, resource: str) -> bool:
         if not resource_kinds.is_extended(resource):
             return False
         return resource in self._ignored or resource.partition("/")[0] in self._groups
+
+
+def _amount(request: Mapping[str, int], index: int, resource: str) -> int:
+    """What is requested of a column; of pods, the pod itself."""
+    return request[resource] if index != PODS else 1
 
 
 def _insufficient(resource: str) -> str:

@@ -21,8 +21,9 @@ from koord.controllers.scheduler.plugins.deviceshare.objects.quantities import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# The texts that are remembered: pods of a restart say the same of many nodes.
-_TEXTS = 4096
+# The texts that are remembered: pods of a restart say the same of many nodes. And the characters of
+# the longest: what is made of one takes eight times as much, and a pod's owner may write anything.
+_TEXTS, _LONGEST = 2048, 2048
 
 
 class FunctionAllocation(NamedTuple):
@@ -81,7 +82,9 @@ def minors_of(holdings: Iterable[CardAllocation], device_type: str) -> int:
 def read_card_allocations(pod: Pod) -> tuple[CardAllocations, list[str]]:
     """The devices of a pod's annotation, and one line about each part of it that cannot be read."""
     text = pod.metadata.annotations.get(keys.DEVICE_ALLOCATED)
-    holdings = () if text is None else _holdings_of(text)
+    if text is None:
+        return (), []
+    holdings = _holdings_of(text) if len(text) <= _LONGEST else None
     return (holdings, []) if holdings is not None else _read(pod)
 
 

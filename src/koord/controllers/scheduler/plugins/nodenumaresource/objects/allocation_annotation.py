@@ -31,8 +31,9 @@ from koord.kernels.topology import ExclusivePolicy
 _STATUS_FIELD = annotation.field_of(keys.RESOURCE_STATUS)
 _EXCLUSIVE = frozenset(ExclusivePolicy)
 _NO_CPUS = CPUSet()
-# How many different annotations are remembered.
-_TEXTS = 4096
+# How many different annotations are remembered, and the characters of the longest: what is made of
+# one takes eight times as much, and who owns a pod writes what he likes.
+_TEXTS, _LONGEST = 2048, 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,9 @@ def recorded_allocation(pod: Pod) -> NUMAAllocation:
     text = annotations.get(keys.RESOURCE_STATUS)
     if text is None:
         return NUMAAllocation()
-    known = _recorded(text, annotations.get(keys.RESOURCE_SPEC))
+    spec = annotations.get(keys.RESOURCE_SPEC)
+    short = len(text) + len(spec or "") <= _LONGEST
+    known = _recorded(text, spec) if short else None
     return known if known is not None else _read(pod)
 
 
