@@ -42,6 +42,7 @@ JOB_GROUP: Final = "descheduler.koordinator.sh/job-group"
 SURGE: Final = "descheduler.koordinator.sh/surge"  # koord
 SURGE_JOB: Final = "descheduler.koordinator.sh/surge-job"  # koord
 SURGE_COST: Final = "descheduler.koordinator.sh/surge-deletion-cost"  # koord
+PLANNED_NODE: Final = "descheduler.koordinator.sh/planned-node"  # koord
 CREATED_BY: Final = "app.kubernetes.io/created-by"
 DESCHEDULER_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"

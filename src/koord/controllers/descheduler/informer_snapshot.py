@@ -106,7 +106,7 @@ class InformerSnapshot:
             [pod for _, pod in self._pods.items()],
             dict(self._namespaces.items()),
             dict(self._priority_classes.items()),
-            [budget for _, budget in self._budgets.items()],
+            self.budgets(),
             {
                 (claim.metadata.namespace, claim.metadata.name): claim
                 for _, claim in self._claims.items()
@@ -115,6 +115,10 @@ class InformerSnapshot:
             dict(self._node_slos.items()),
             self._pods_by_node.ordered(),
         )
+
+    def budgets(self) -> list[PodDisruptionBudget]:
+        """PodDisruptionBudgets of all namespaces."""
+        return [budget for _, budget in self._budgets.items()]
 
     def node(self, name: str) -> Node | None:
         """A node of any state; None where there is none."""

@@ -16,10 +16,12 @@ from koord.api.kinds.migration import PodMigrationJob
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
+from koord.api.protocol import keys
 from koord.base.clock import SystemClock
 from koord.controllers.descheduler.app import NAME, DeschedulerApp
 from koord.controllers.descheduler.config.load import DeschedulerConfiguration, decode
 from koord.controllers.descheduler.framework.registry import PluginRegistry
+from koord.controllers.descheduler.planning.program_rounds import SchedulerLibrary
 from koord.kube import crds as installing
 from koord.kube.client import Client
 from koord.kube.election import LeaderElector
@@ -64,7 +66,10 @@ async def _play(
     await _fill(admin)
     events = EventRecorder(client, NAME)
     elector = LeaderElector(client, NAME, "koordinator-system", "scene")
-    app = DeschedulerApp(client, _configuration(), SystemClock(), events, elector)
+    app = DeschedulerApp(
+        client, _configuration(), SystemClock(), events, elector,
+        library=SchedulerLibrary.read(None),
+    )  # fmt: skip
     tasks = [asyncio.create_task(app.run()), asyncio.create_task(events.run())]
     try:
         await app.ready()
@@ -76,10 +81,21 @@ async def _play(
                 while not enough(recorder):
                     await _schedule(admin)
                     await asyncio.sleep(0.2)
+        await _check_the_plan(admin)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _check_the_plan(admin: Client) -> None:
+    """The strategy's pod has the one other node to go to, and its job says so."""
+    jobs = [
+        job for job in (await admin.list(PodMigrationJob)).items
+        if job.spec.pod_ref is not None and job.spec.pod_ref.name == "old"
+    ]  # fmt: skip
+    assert jobs
+    assert {job.metadata.annotations[keys.PLANNED_NODE] for job in jobs} == {"n2"}
 
 
 async def _schedule(admin: Client) -> None:
@@ -141,7 +157,7 @@ async def _fill(admin: Client) -> None:
     for name, level in (("n1", "none"), ("n2", "cheap"), ("n3", "dear")):
         meta = {"name": name, "labels": {"level": level}}
         await admin.create({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status})
-        # The server taints new nodes, which nobody here would make ready.
+        # No kubelet here says that its node is well; plans go by the taint.
         await admin.patch(Node, name, Patch.merge({"spec": {"taints": None}}))
     # A workload each: jobs of one workload go one after another, and one here does not end.
     asks = {"descheduler.koordinator.sh/surge": "true"}

@@ -24,7 +24,7 @@ STEPS = 25
 def test_what_holds_of_migrations_holds() -> None:
     """Every place where a write may fail was one where it could have."""
     passed: Counter[str] = Counter()
-    for seed in (15, 25):
+    for seed in (21, 25, 33):
         passed += live(seed, STEPS).passed
     assert [point for point in POINTS if not passed[point]] == []
 
@@ -60,5 +60,5 @@ def test_what_does_not_hold_is_found(mutant: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def _play_until_one_fails() -> None:
-    for seed in (3, 2, 9, 5, 7, 8):
+    for seed in (14, 5, 2, 3, 7, 9):
         live(seed, STEPS)

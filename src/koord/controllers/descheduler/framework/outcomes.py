@@ -21,6 +21,7 @@ class PodOutcome(WireStruct):
     Attributes:
         result: ``evicted``, ``refused`` by a limit of the round, or ``failed`` at the evict plugin.
         message: which limit, or what the evict plugin says, in one line.
+        target: the node where a plan has it go; empty without a plan.
     """
 
     namespace: str = ""
@@ -30,6 +31,7 @@ class PodOutcome(WireStruct):
     reason: str = ""
     result: str = ""
     message: str = ""
+    target: str = ""
 
 
 @dataclass
@@ -71,5 +73,6 @@ class RoundRecord:
                 request.reason,
                 result,
                 message,
+                request.target,
             )
         )

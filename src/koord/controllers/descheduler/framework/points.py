@@ -26,11 +26,13 @@ class PodEviction:
         plugin: the strategy's name.
         reason: for people; empty for none.
         delete_options: how the pod is deleted.
+        target: the node that a plan has it go to; empty for wherever the scheduler says.
     """
 
     plugin: str
     reason: str = ""
     delete_options: DeleteOptions = field(default_factory=DeleteOptions)
+    target: str = ""
 
 
 @runtime_checkable
@@ -72,7 +74,10 @@ class EvictionFilter(Protocol):
 class Evict(Protocol):
     """Carries an eviction out; a profile has exactly one.
 
-    One that has ``why`` too says there why the last pod did not go, in one line.
+    One that has ``why`` too says there why the last pod did not go, in one line. One whose limits
+    count evictions that are planned has ``kept(pod)``, why a pod may not go now, empty where it
+    may; ``assume(pod, request)``, which counts an eviction as if it had been asked for; and
+    ``forget()``, which takes all of these back.
     """
 
     async def evict(self, pod: Pod, request: PodEviction) -> bool:

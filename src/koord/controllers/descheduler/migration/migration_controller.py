@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from koord.api.kinds.cluster import PriorityClass
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.migration.arbitration.refusal import MoveRefusal
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
+_PLANNED = "planned/"
 _NAMES = uuid.UUID("6d6f7665-2d70-6f64-2d6a-6f622d6b6f6f")
 _LOG = log.get("descheduler.migration")
 
@@ -52,6 +54,9 @@ class MigrationController(DeschedulerPlugin):
     """Filter and evict plugin, and the controller of PodMigrationJobs.
 
     Without a cluster, over snapshots alone, it filters by what a snapshot tells and makes no job.
+
+    Attributes:
+        why: why the last pod did not go, in one line; empty where that is not known.
     """
 
     name = "MigrationController"
@@ -80,6 +85,8 @@ class MigrationController(DeschedulerPlugin):
         fit_args = DefaultEvictorArgs(node_fit=fits, node_selector=args.node_selector)
         self._node_fit = DefaultEvictor(fit_args, handle)
         handle.on_round(self._begin_round)
+        self._assumed: list[str] = []
+        self.why = ""
         self.loops: ClusterLoops | None = None
         if cluster is not None:
             self.loops = ClusterLoops(
@@ -116,7 +123,8 @@ class MigrationController(DeschedulerPlugin):
             told = log.fields(pod=pod.title, strategy=request.plugin, reason=request.reason)
             _LOG.info("would migrate a pod", extra=told)
             return True
-        if cluster is None or self._is_kept(pod):
+        self.why = "" if cluster is None else self.kept(pod)
+        if cluster is None or self.why:
             return False
         members = [pod]
         if gang_of(pod):
@@ -125,14 +133,32 @@ class MigrationController(DeschedulerPlugin):
             kept = (each for each in members[1:] if not self.jobs.has_open(pod_key(each)))
             if any(self.checks.permanent(each) for each in kept):
                 return False
-        made = [await self._make(each, request) for each in members]
+        elsewhere = replace(request, target="")
+        made = [await self._make(each, request if each is pod else elsewhere) for each in members]
         return made[0]
 
-    def _is_kept(self, pod: Pod) -> bool:
-        """Whether the pod may not go after all."""
-        if self.refusal(pod) is not None:
-            return True
-        return self.limiter.held_back(pod, self.handle.clock.monotonic_seconds()) is not None
+    def kept(self, pod: Pod) -> str:
+        """Why the pod may not go now, in one line; empty where it may."""
+        refusal = self.refusal(pod)
+        if refusal is not None:
+            return refusal.message
+        held = self.limiter.held_back(pod, self.handle.clock.monotonic_seconds())
+        return "" if held is None else held.message
+
+    def assume(self, pod: Pod, request: PodEviction) -> None:
+        """Counts a pod as one that moves, until :meth:`forget`."""
+        job = self.job_of(pod, request)
+        job.metadata.uid = f"{_PLANNED}{pod.metadata.uid}"
+        # Nobody is to carry it out.
+        job.spec.paused = True
+        self._assumed.append(job.metadata.uid)
+        self.jobs.put(job)
+
+    def forget(self) -> None:
+        """Nothing is assumed any more."""
+        assumed, self._assumed = self._assumed, []
+        for uid in assumed:
+            self.jobs.remove(uid)
 
     async def _make(self, pod: Pod, request: PodEviction) -> bool:
         cluster = self.handle.cluster
@@ -169,6 +195,7 @@ class MigrationController(DeschedulerPlugin):
                     keys.EVICT_REASON: request.reason,
                     keys.EVICT_TRIGGER: request.plugin,
                     keys.JOB_CREATED_BY: IDENTITY,
+                    **({keys.PLANNED_NODE: request.target} if request.target else {}),
                 },
             ),
             spec=PodMigrationJobSpec(

@@ -15,7 +15,9 @@ from msgspec.structs import replace
 
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
+from koord.api.kinds.reservation import Reservation
 from koord.controllers.cluster.pods import PodInfo
+from koord.controllers.descheduler.planning.held_views import HeldViews, as_held
 from koord.controllers.descheduler.planning.plan import StayReason
 from koord.controllers.scheduler.cache.local_views import LocalViews
 from koord.controllers.scheduler.cluster_state import ClusterState
@@ -24,10 +26,13 @@ from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from koord.api.kinds.meta import Object
     from koord.base.clock import Clock
+    from koord.base.supervision import Supervisor
+    from koord.controllers.cluster.views import InformerViews
+    from koord.controllers.descheduler.planning.held_views import HeldChanges
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
     from koord.controllers.scheduler.decision.decider import Decider, Decision
     from koord.controllers.scheduler.registry import Registry
@@ -65,10 +70,11 @@ class LandingNodes:
 
     Args:
         scheduler: over views that hold the cluster; none of its loops runs.
+        changes: of the cluster, which wait while a plan is made; None where nothing happens.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, scheduler: Scheduler, changes: HeldChanges | None = None) -> None:
+        self._scheduler, self._changes = scheduler, changes
         self._moves: list[_Move] = []
 
     @classmethod
@@ -93,7 +99,8 @@ class LandingNodes:
         scheduler = Scheduler(world, configuration.profiles, registry, configuration.queue)
         by_kind: dict[type[Object], list[Object]] = {Node: []}
         for each in objects:
-            by_kind.setdefault(type(each), []).append(each)
+            held = as_held(each) if isinstance(each, Reservation) else each
+            by_kind.setdefault(type(each), []).append(held)
         # Pods come last: they find their nodes, and plugins what they refer to.
         pods = by_kind.pop(Pod, [])
         listed: list[tuple[Any, list[Any]]] = [*by_kind.items(), (Pod, pods)]
@@ -101,19 +108,56 @@ class LandingNodes:
             views.view(kind).put_page(page)
         return cls(scheduler)
 
+    @classmethod
+    def following(
+        cls,
+        views: InformerViews,
+        configuration: SchedulerConfiguration,
+        registry: Registry,
+        clock: Clock,
+        supervisor: Supervisor,
+    ) -> LandingNodes:
+        """Over a program's informers: its columns follow what happens, and wait while a plan is
+        made.
+
+        Args:
+            views: asked for the kinds that the scheduler's plugins look up; run by the program,
+                which hands on nodes and pods as the scheduler counts them.
+            configuration: of the scheduler, checked.
+            registry: its plugins.
+            clock: the time.
+            supervisor: counts what cannot be taken in.
+        """
+        held = HeldViews(views, supervisor)
+        name = configuration.profiles[0].scheduler_name
+        world = ClusterState(held, clock, scheduler_name=name, supervisor=supervisor)
+        scheduler = Scheduler(world, configuration.profiles, registry, configuration.queue)
+        return cls(scheduler, held.changes)
+
     @contextmanager
     def planning(self) -> Iterator[None]:
-        """Moves count inside, and are taken back at the end."""
-        with self._scheduler.world.accounts.what_if():
-            try:
-                yield
-            finally:
-                while self._moves:
-                    move = self._moves.pop()
-                    move.decider.retract(move.decision)
+        """Moves count inside, and are taken back at the end; changes of the cluster wait for it."""
+        if self._changes is not None:
+            self._changes.held = True
+        try:
+            with self._scheduler.world.accounts.what_if():
+                try:
+                    yield
+                finally:
+                    while self._moves:
+                        move = self._moves.pop()
+                        move.decider.retract(move.decision)
+        finally:
+            if self._changes is not None:
+                self._changes.release()
 
-    def move(self, pod: Pod) -> Landing:
-        """Where the pod would go from its node if it were evicted now; that counts from now on."""
+    def move(self, pod: Pod, avoid: Collection[str] = ()) -> Landing:
+        """Where the pod would go from its node if it were evicted now; that counts from now on.
+
+        Args:
+            pod: which.
+            avoid: names of nodes that are to be left alone, whether or not they would take it.
+        """
         accounts = self._scheduler.world.accounts
         decider = self._scheduler.deciders.get(pod.spec.scheduler_name)
         if decider is None:
@@ -127,10 +171,12 @@ class LandingNodes:
         row = left.row
         with accounts.what_if():
             accounts.drop(left)
-            decision = self._decide(decider, pod, row)
+            decision = self._decide(decider, pod, row, avoid)
         if decision.row < 0:
             assert decision.diagnosis is not None
             message = decision.diagnosis.message().strip()
+            if avoid:
+                message += f" Above thresholds with it: {len(avoid)} nodes."
             return Landing("", (), StayReason.NOWHERE, message)
         accounts.drop(left)
         requires = self._requires(decider, decision)
@@ -147,15 +193,60 @@ class LandingNodes:
         move.decider.retract(move.decision)
         self._scheduler.world.accounts.add(move.row, move.left)
 
-    def _decide(self, decider: Decider, pod: Pod, row: int) -> Decision:
-        """The best node but its own for what takes the pod's place."""
-        shapes, table = self._scheduler.world.shapes, decider.table
+    def refusal(self, pod: Pod, target: str, coming: Iterable[tuple[Pod, str]]) -> str:
+        """Why a node would not take a pod now, in one line; empty where it would.
+
+        Args:
+            pod: on another node.
+            target: the node.
+            coming: pods that go elsewhere, and where; they do not count there yet.
+        """
+        world = self._scheduler.world
+        row = world.table.row(target)
+        decider = self._scheduler.deciders.get(pod.spec.scheduler_name)
+        if row is None or decider is None:
+            return f"node {target} is gone"
+        everywhere = _minds_others(pod)
+        placed: list[tuple[Decider, Decision]] = []
+        with world.accounts.what_if():
+            for other, node in coming:
+                if everywhere or node == target:
+                    placed += self._placed(other, node)
+            left = world.accounts.get(pod.metadata.uid)
+            if left is not None:
+                world.accounts.drop(left)
+            decision = decider.try_row(Cycle(self._twin(pod), decider.table), row)
+            for each, made in reversed(placed):
+                each.retract(made)
+        if decision.row >= 0:
+            return ""
+        assert decision.diagnosis is not None
+        return f"node {target} takes it no more: {decision.diagnosis.message().strip()}"
+
+    def _placed(self, pod: Pod, node: str) -> Iterator[tuple[Decider, Decision]]:
+        """Counts a pod on the node where it goes, if that takes it."""
+        row = self._scheduler.world.table.row(node)
+        decider = self._scheduler.deciders.get(pod.spec.scheduler_name)
+        if row is None or decider is None:
+            return
+        decision = decider.try_row(Cycle(self._twin(pod), decider.table), row)
+        if decision.row >= 0 and decider.assume(decision) is None:
+            yield decider, decision
+
+    def _twin(self, pod: Pod) -> PodInfo:
+        """What takes the pod's place, as it would come."""
         anew = as_it_came(pod)
         metadata = replace(anew.metadata, uid=_TWIN + pod.metadata.uid)
-        asks = shapes.info(replace(anew, metadata=metadata))
-        cycle = Cycle(PodInfo(asks.pod, asks.shape), table)
-        others = np.flatnonzero(table.open[: table.size])
-        cycle.restrict(others[others != row])
+        asks = self._scheduler.world.shapes.info(replace(anew, metadata=metadata))
+        return PodInfo(asks.pod, asks.shape)
+
+    def _decide(self, decider: Decider, pod: Pod, row: int, avoid: Collection[str]) -> Decision:
+        """The best node but its own, and those avoided, for what takes the pod's place."""
+        table = decider.table
+        cycle = Cycle(self._twin(pod), table)
+        others = table.open[: table.size].astype(np.bool_)
+        others[[row, *(each for name in avoid if (each := table.row(name)) is not None)]] = False
+        cycle.restrict(np.flatnonzero(others))
         return decider.attempt(cycle)
 
     def _requires(self, decider: Decider, decision: Decision) -> tuple[int, ...]:
@@ -166,14 +257,29 @@ class LandingNodes:
         """
         accounts, row, asks = decider.accounts, decision.row, decision.cycle.pod
         everywhere = _minds_others(asks.pod)
+        left = [
+            (number, move)
+            for number, move in enumerate(self._moves)
+            if everywhere or move.row == row
+        ]
+        if not left:
+            return ()
+
+        def fits() -> bool:
+            again = Cycle(PodInfo(asks.pod, asks.shape), decider.table)
+            return decider.try_row(again, row).row >= 0
+
+        with accounts.what_if():
+            for _, move in left:
+                accounts.add(move.row, move.left)
+            # Mostly it needs none of them, which is one question.
+            if fits():
+                return ()
         needed = []
         with accounts.what_if():
-            for number, move in enumerate(self._moves):
-                if not everywhere and move.row != row:
-                    continue
+            for number, move in left:
                 accounts.add(move.row, move.left)
-                again = Cycle(PodInfo(asks.pod, asks.shape), decider.table)
-                if decider.try_row(again, row).row < 0:
+                if not fits():
                     accounts.drop(move.left)
                     needed.append(number)
         return tuple(needed)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from koord.api.kinds.nodemetric import NodeMetric
     from koord.api.kinds.pod import Pod
+    from koord.controllers.descheduler.plugins.loadaware.measured_nodes import MeasuredNode
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
 RESOURCES = (requests.CPU, requests.MEMORY)
@@ -26,6 +28,9 @@ _FOR_EVER_SECONDS = 2**31
 
 class LoadColumns:
     """Use by node and resource: measured where there is a NodeMetric, else what is requested.
+
+    A report knows nothing of what came after it: of pods that have left or are being deleted what
+    they used is taken off, of pods that have started since what they request is added.
 
     Args:
         snapshot: nodes, pods and NodeMetrics; how old these are does not matter here.
@@ -38,12 +43,14 @@ class LoadColumns:
 
     def __init__(self, snapshot: ClusterSnapshot, thresholds: Mapping[str, float]) -> None:
         self._row = {node.metadata.name: row for row, node in enumerate(snapshot.nodes)}
-        self._pods: dict[tuple[str, str], Mapping[str, int]] = {}
+        self._usage: dict[str, Mapping[tuple[str, str], Mapping[str, int]]] = {}
         # As of time 0 no NodeMetric has expired.
         measured = measure(snapshot.nodes, snapshot, RESOURCES, 0.0, _FOR_EVER_SECONDS)
         usage = {each.name: each.whole.usage for each in measured}
         for each in measured:
-            self._pods |= each.pod_usage
+            self._usage[each.name] = each.pod_usage
+            for name, amount in _since(each, snapshot.node_metrics[each.name]).items():
+                usage[each.name][name] += amount
         for node in snapshot.nodes:
             name = node.metadata.name
             if name not in usage:
@@ -53,6 +60,8 @@ class LoadColumns:
         offered = [[raw_units(node).get(each, 0) for each in RESOURCES] for node in snapshot.nodes]
         self.offered = np.maximum(np.array(offered, np.int64).reshape(self.used.shape), 1)
         self._high = np.array([thresholds.get(name, 100.0) for name in RESOURCES])
+        self._coming = np.zeros_like(self.used)
+        self._names = np.array(list(self._row), object)
 
     def percent(self) -> NDArray[np.float64]:
         """Use in percent of what is offered, by node and resource."""
@@ -74,15 +83,58 @@ class LoadColumns:
             self.used[self._row[target]] += amounts
         return before - self._overload_of(rows)
 
+    def comes(self, pod: Pod, target: str) -> None:
+        """Counts a pod that is on its way to a node already."""
+        if target in self._row:
+            amounts = self._amounts(pod)
+            self.used[self._row[target]] += amounts
+            self._coming[self._row[target]] += amounts
+
+    def is_high(self, name: str) -> bool:
+        """Whether a node is above a threshold by the pods that are there."""
+        row = self._row.get(name)
+        if row is None:
+            return False
+        percent = 100.0 * (self.used[row] - self._coming[row]) / self.offered[row]
+        return bool((percent > self._high).any())
+
+    def too_full_for(self, pod: Pod) -> list[str]:
+        """The nodes that the pod would take above a threshold, or further above."""
+        amounts = self._amounts(pod)
+        percent = 100.0 * (self.used + amounts) / self.offered
+        return list(self._names[((percent > self._high) & (amounts > 0)).any(axis=1)])
+
     def _overload_of(self, rows: list[int]) -> float:
         percent = 100.0 * self.used[rows] / self.offered[rows]
         return float(np.maximum(percent - self._high, 0.0).sum())
 
     def _amounts(self, pod: Pod) -> NDArray[np.int64]:
         """What a pod takes along: what it is measured to use, or else what it asks for."""
-        usage = self._pods.get((pod.metadata.namespace, pod.metadata.name))
+        key = pod.metadata.namespace, pod.metadata.name
+        usage = self._usage.get(pod.spec.node_name, {}).get(key)
         found = requests.counted(pod) if usage is None else usage
         return np.array([found.get(name, 0) for name in RESOURCES], np.int64)
+
+
+def _since(measured: MeasuredNode, metric: NodeMetric) -> dict[str, int]:
+    """By how much use has changed since a report, as far as pods that went and came tell."""
+    total = dict.fromkeys(RESOURCES, 0)
+    staying = [pod for pod in measured.pods if pod.metadata.deletion_timestamp is None]
+    here = {(pod.metadata.namespace, pod.metadata.name) for pod in staying}
+    known = {(entry.namespace, entry.name) for entry in metric.status.pods_metric}
+    for key in known - here:
+        for name in RESOURCES:
+            total[name] -= measured.pod_usage[key].get(name, 0)
+    reported = metric.status.update_time
+    for pod in staying if here - known else ():
+        started = pod.status.start_time or pod.metadata.creation_timestamp
+        told = (pod.metadata.namespace, pod.metadata.name) in known
+        if told or started is None or reported is None or started <= reported:
+            continue
+        for name, amount in requests.counted(pod).items():
+            if name in total:
+                total[name] += amount
+    return total
 
 
 def _requested(pods: Iterable[Pod]) -> dict[str, int]:

@@ -8,7 +8,8 @@ Rule: docs/reference/descheduling.md#a-planned-round.
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from koord.controllers.descheduler.framework.outcomes import EVICTED, REFUSED
@@ -20,10 +21,15 @@ from koord.controllers.descheduler.planning.plan import (
     StayingPod,
     StayReason,
 )
-from koord.controllers.descheduler.planning.planning_evictor import PlanningEvictor
+from koord.controllers.descheduler.planning.plan_execution import PlanExecution
+from koord.controllers.descheduler.planning.planning_evictor import (
+    PlanningEvictor,
+    ProfilePlanningEvictor,
+)
+from koord.controllers.descheduler.planning.step_checks import StepChecks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -31,9 +37,9 @@ if TYPE_CHECKING:
     from koord.api.kinds.pod import Pod
     from koord.controllers.descheduler.config.load import DeschedulerConfiguration
     from koord.controllers.descheduler.framework.outcomes import RoundRecord
-    from koord.controllers.descheduler.framework.points import Evict
     from koord.controllers.descheduler.framework.profile import StrategyProfile
     from koord.controllers.descheduler.framework.round import Descheduling
+    from koord.controllers.descheduler.planning.current_cluster import CurrentCluster
     from koord.controllers.descheduler.planning.landing import LandingNodes
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
@@ -42,14 +48,14 @@ class PlannedRounds:
     """Rounds that are planned before anything is evicted; takes the place of the rounds given.
 
     Args:
-        rounds: profiles and limits; of a configuration that is no dry run, since what a dry run
-            would evict is not asked about.
-        landing: makes, over the cluster of a snapshot, who says where pods would go; None plans
+        rounds: profiles and limits.
+        landing: gives, for the cluster of a snapshot, who says where pods would go; None plans
             by the one-by-one rule, by which nobody looks where pods go.
         thresholds: percent by resource above which load counts in gains.
         now: wall time in seconds since the Unix epoch.
         dry_run: whether plans are made and not carried out.
         is_current: whether a pod is still where the plan has it; asked right before its eviction.
+        live: the cluster as it goes on beside plans; None where nothing happens but by them.
 
     Attributes:
         last: the plan of the last round.
@@ -64,10 +70,12 @@ class PlannedRounds:
         *,
         dry_run: bool = False,
         is_current: Callable[[Pod], bool] = lambda pod: True,
+        live: CurrentCluster | None = None,
     ) -> None:
         self._rounds, self._landing = rounds, landing
         self._thresholds, self._now = thresholds, now
         self._dry_run, self._is_current = dry_run, is_current
+        self._live = live
         self._carriers = [profile.handle.evictor.evict_plugin for profile in rounds.profiles]
         self.last = RoundPlan()
 
@@ -85,9 +93,10 @@ class PlannedRounds:
         """The plan of a round over a snapshot; nothing is evicted.
 
         Raises:
-            KoordError: there are too few nodes, or a plugin cannot work with what is there.
+            KoordError: there are too few nodes, or a plugin cannot work with what is there; or it
+                is not known where pods would go.
         """
-        plan, _ = await self._planned(snapshot)
+        plan, _, _ = await self._planned(snapshot)
         return plan
 
     async def run(self, snapshot: ClusterSnapshot) -> RoundRecord:
@@ -98,51 +107,63 @@ class PlannedRounds:
         Raises:
             KoordError: see :meth:`plan`.
         """
-        plan, evictor = await self._planned(snapshot)
+        plan, evictor, landing = await self._planned(snapshot)
         record = self._rounds.record
-        if self._dry_run:
-            return record
+        # How far the steps got is told anew, with where they go.
         record.outcomes = [each for each in record.outcomes if each.result != EVICTED]
-        lost: set[int] = set()
-        for step, wanted in zip(plan.steps, evictor.wanted, strict=True):
-            ended = sorted(lost.intersection(step.requires))
-            if ended:
-                why = f"step {ended[0]}, which makes room on {step.target}, was not done"
-                record.refused(wanted.pod, wanted.request, why)
-            elif not self._is_current(wanted.pod):
-                record.refused(wanted.pod, wanted.request, f"it is not on {step.node} any more")
-            elif await self._carrier(wanted.profile).evict(wanted.pod, wanted.request):
-                record.evicted(wanted.pod, wanted.request)
-                continue
-            else:
-                record.failed(wanted.pod, wanted.request)
-            lost.add(step.number)
+        wanted = [
+            each._replace(request=replace(each.request, target=step.target))
+            for step, each in zip(plan.steps, evictor.wanted, strict=True)
+        ]
+        if self._dry_run:
+            for each in wanted:
+                record.evicted(each.pod, each.request)
+            return record
+        changes = StepChecks(landing, self._live, self._is_current)
+        execution = PlanExecution(record, self._carriers, changes)
+        await execution.run(list(zip(plan.steps, wanted, strict=True)))
         return record
 
-    def _carrier(self, profile: int) -> Evict:
-        carrier = self._carriers[profile]
-        assert carrier is not None, "a profile has exactly one evict plugin"
-        return carrier
-
-    async def _planned(self, snapshot: ClusterSnapshot) -> tuple[RoundPlan, PlanningEvictor]:
+    async def _planned(
+        self, snapshot: ClusterSnapshot
+    ) -> tuple[RoundPlan, PlanningEvictor, LandingNodes | None]:
         landing = None if self._landing is None else self._landing(snapshot)
         evictor = PlanningEvictor(snapshot, landing, self._thresholds)
-        for number, profile in enumerate(self._rounds.profiles):
-            profile.handle.evictor.evict_plugin = evictor.of_profile(number)
+        under_way = [] if self._live is None else list(self._live.under_way())
+        for each in under_way:
+            evictor.already_moves(each.pod, each.target)
         plan = RoundPlan(self._now(), thresholds=dict(self._thresholds))
+        if under_way:
+            plan.notes.append(f"moves that are under way count as done: {len(under_way)}")
         plan.overload_before, before = evictor.loads.overload(), evictor.loads.percent()
-        try:
-            with nullcontext() if landing is None else landing.planning():
-                record = await self._rounds.run(snapshot)
-        finally:
-            for profile, carrier in zip(self._rounds.profiles, self._carriers, strict=True):
-                profile.handle.evictor.evict_plugin = carrier
+        with self._in_place_of_carriers(evictor), landing.planning() if landing else nullcontext():
+            record = await self._rounds.run(snapshot)
         plan.overload_after, after = evictor.loads.overload(), evictor.loads.percent()
         plan.steps, plan.errors = evictor.steps, list(record.errors)
         plan.staying = evictor.staying + _over_limits(record)
         plan.nodes = _nodes(snapshot, before, after, plan.steps)
         self.last = plan
-        return plan, evictor
+        return plan, evictor, landing
+
+    @contextmanager
+    def _in_place_of_carriers(self, planning: PlanningEvictor) -> Iterator[None]:
+        """Inside, evictions are steps of a plan, those of a dry run too."""
+        evictors = [profile.handle.evictor for profile in self._rounds.profiles]
+        dry = [each.dry_run for each in evictors]
+        for number, (evictor, carrier) in enumerate(zip(evictors, self._carriers, strict=True)):
+            assert carrier is not None, "a profile has exactly one evict plugin"
+            evictor.evict_plugin = ProfilePlanningEvictor(planning, number, evictor, carrier)
+            evictor.dry_run = False
+        try:
+            yield
+        finally:
+            for evictor, carrier, was in zip(evictors, self._carriers, dry, strict=True):
+                evictor.evict_plugin, evictor.dry_run = carrier, was
+                getattr(carrier, "forget", _nothing)()
+
+
+def _nothing() -> None:
+    """What a carrier without limits of its own has to forget."""
 
 
 def _over_limits(record: RoundRecord) -> list[StayingPod]:

@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from koord.api.kinds.pod import Pod
-    from koord.controllers.descheduler.framework.points import PodEviction
+    from koord.controllers.descheduler.framework.handle import StrategyEvictor
+    from koord.controllers.descheduler.framework.points import Evict, PodEviction
     from koord.controllers.descheduler.planning.landing import LandingNodes
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
+MOST_STEPS = 500
+"""Of a plan in which somebody looks where pods go; further pods are for the next round."""
 BY_LOAD = frozenset({"LowNodeLoad"})
 """Strategies that move pods for load alone: a step of theirs that takes none off is left out."""
 
@@ -58,28 +61,40 @@ class PlanningEvictor:
         self.wanted: list[WantedPod] = []
         self.staying: list[StayingPod] = []
 
-    def of_profile(self, number: int) -> ProfilePlanningEvictor:
-        """The evict plugin of one profile, by its place."""
-        return ProfilePlanningEvictor(self, number)
+    def already_moves(self, pod: Pod, target: str) -> None:
+        """Counts a move that is under way as done: its eviction is to come, and its load leaves.
+
+        Args:
+            target: empty where it is not known yet.
+        """
+        self._moving.add(pod.metadata.uid)
+        self._budgets.add(pod)
+        if pod.metadata.deletion_timestamp is None:
+            # One that is being deleted has left already, as far as loads go.
+            self.loads.move(pod, pod.spec.node_name, "")
+        self.loads.comes(pod, target)
 
     def take(self, pod: Pod, request: PodEviction) -> bool:
         """Whether the pod's move is a step of the plan now."""
         why = self._forbidden(pod)
         if why is not None:
-            return self._stays(pod, request, *why)
+            return self.stays(pod, request, *why)
         if self._landing is None:
             self._add(pod, request, "", (), 0.0)
             return True
-        landing = self._landing.move(pod)
+        source, by_load = pod.spec.node_name, request.plugin in BY_LOAD
+        if by_load and not self.loads.is_high(source):
+            message = f"{source} is not above thresholds any more, all that moves counted"
+            return self.stays(pod, request, StayReason.NO_GAIN, message)
+        landing = self._landing.move(pod, self.loads.too_full_for(pod) if by_load else ())
         if landing.reason is not None:
-            return self._stays(pod, request, landing.reason, landing.message)
-        source = pod.spec.node_name
+            return self.stays(pod, request, landing.reason, landing.message)
         gain = self.loads.move(pod, source, landing.node)
-        if request.plugin in BY_LOAD and gain <= 0:
+        if by_load and gain <= 0:
             self.loads.move(pod, landing.node, source)
             self._landing.take_back()
             message = f"on {landing.node}, where the scheduler puts it, load would be as high"
-            return self._stays(pod, request, StayReason.NO_GAIN, message)
+            return self.stays(pod, request, StayReason.NO_GAIN, message)
         self._add(pod, request, landing.node, landing.requires, gain)
         return True
 
@@ -88,6 +103,8 @@ class PlanningEvictor:
             return StayReason.PLANNED, "an earlier step of the plan moves it"
         if pod.metadata.deletion_timestamp is not None:
             return StayReason.ENDING, "it is being deleted"
+        if self._landing is not None and len(self.steps) >= MOST_STEPS:
+            return StayReason.LIMIT, f"a plan has {MOST_STEPS} steps at most"
         budget = self._budgets.refusal(pod) if self._landing is not None else ""
         return (StayReason.BUDGET, budget) if budget else None
 
@@ -113,7 +130,8 @@ class PlanningEvictor:
         """Why the last pod that stays does, in one line."""
         return self.staying[-1].message if self.staying else ""
 
-    def _stays(self, pod: Pod, request: PodEviction, reason: StayReason, message: str) -> bool:
+    def stays(self, pod: Pod, request: PodEviction, reason: StayReason, message: str) -> bool:
+        """Notes that the pod is no step, and why; False."""
         meta, node = pod.metadata, pod.spec.node_name
         stays = StayingPod(meta.namespace, meta.name, node, request.plugin, reason, message)
         self.staying.append(stays)
@@ -126,10 +144,17 @@ class ProfilePlanningEvictor:
     Args:
         planning: of the round.
         profile: by its place.
+        evictor: of the profile, with its filters.
+        carrier: the evict plugin that carries steps out.
     """
 
-    def __init__(self, planning: PlanningEvictor, profile: int) -> None:
+    def __init__(
+        self, planning: PlanningEvictor, profile: int, evictor: StrategyEvictor, carrier: Evict
+    ) -> None:
         self._planning, self._profile = planning, profile
+        self._evictor, self._carrier = evictor, carrier
+        self._kept = getattr(carrier, "kept", None)
+        self._assume = getattr(carrier, "assume", None)
 
     @property
     def why(self) -> str:
@@ -138,7 +163,15 @@ class ProfilePlanningEvictor:
 
     async def evict(self, pod: Pod, request: PodEviction) -> bool:
         """Whether the pod's move is a step of the plan."""
+        if not self._evictor.filter(pod):
+            # Asked again: limits of filters count the steps so far.
+            refusal = self._evictor.refusal(pod)
+            return self._planning.stays(pod, request, StayReason.LIMIT, refusal)
+        if self._kept is not None and (why := self._kept(pod)):
+            return self._planning.stays(pod, request, StayReason.LIMIT, why)
         if not self._planning.take(pod, request):
             return False
+        if self._assume is not None:
+            self._assume(pod, request)
         self._planning.wanted.append(WantedPod(pod, request, self._profile))
         return True

@@ -47,7 +47,8 @@ def reservation_of(
     }
     meta["ownerReferences"] = [_owner(job)]
     template = made.get("template") or _template_of(pod)
-    template["spec"] = _placed_elsewhere(template.get("spec") or {}, pod, without_claims)
+    target = (job["metadata"].get("annotations") or {}).get(keys.PLANNED_NODE, "")
+    template["spec"] = _placed_elsewhere(template.get("spec") or {}, pod, target, without_claims)
     made = {**made, "template": template, "allocateOnce": True}
     made["owners"] = made.get("owners") or owners_of(pod)
     ttl = spec.get("ttl")
@@ -84,27 +85,30 @@ def _template_of(pod: Document) -> Document:
     return copy.deepcopy({"metadata": meta, "spec": pod.get("spec") or {}})
 
 
-def _placed_elsewhere(spec: Document, pod: Document, without_claims: bool) -> Document:
-    """The spec without its node, and away from the node of the pod."""
+def _placed_elsewhere(spec: Document, pod: Document, target: str, without_claims: bool) -> Document:
+    """The spec without its node, away from the node of the pod, and on a plan's if it has one."""
     spec = {key: value for key, value in spec.items() if key != "nodeName"}
     node = (pod.get("spec") or {}).get("nodeName")
     if node:
-        _avoid(spec, node)
+        _require(spec, "NotIn", node)
+    if target:
+        _require(spec, "In", target)
     if without_claims and spec.get("volumes"):
         kept = [each for each in spec["volumes"] if not any(each.get(key) for key in _BY_CLAIM)]
         spec["volumes"] = kept
     return spec
 
 
-def _avoid(spec: Document, node: str) -> None:
+def _require(spec: Document, operator: str, node: str) -> None:
+    """Every term of the required node affinity says so, since these are alternatives."""
     affinity = dict(spec.get("affinity") or {})
     of_nodes = dict(affinity.get("nodeAffinity") or {})
     key = "requiredDuringSchedulingIgnoredDuringExecution"
     required = dict(of_nodes.get(key) or {})
-    avoided = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
+    field = {"key": "metadata.name", "operator": operator, "values": [node]}
     terms: list[Any] = required.get("nodeSelectorTerms") or [{}]
     required["nodeSelectorTerms"] = [
-        {**term, "matchFields": [*(term.get("matchFields") or ()), avoided]} for term in terms
+        {**term, "matchFields": [*(term.get("matchFields") or ()), field]} for term in terms
     ]
     of_nodes[key] = required
     affinity["nodeAffinity"] = of_nodes
