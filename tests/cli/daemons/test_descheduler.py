@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from koord.api.kinds.cluster import Event, Lease
+from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.cli.daemons.descheduler import main, parse
 from koord.controllers.descheduler.app import NAME
@@ -91,6 +92,7 @@ def test_flags_hold_above_the_file_and_only_where_they_are_given(tmp_path: Path)
     [
         (["--config=/nowhere/x.yaml"], "/nowhere/x.yaml"),
         (["--config=a", "--policy-config-file=b"], "--policy-config-file: got 'b', expected one"),
+        (["--rounds=walked"], "--rounds: got 'walked', expected planned or one-by-one"),
         (["--port=70000"], "--port: got 70000, expected a whole number from 0 to 65535"),
         (["--node-selector=a in"], "--node-selector: got 'a in', expected a label selector"),
         (["--feature-gates=DisablePVCReservations=true"], "such as DisablePVCReservation"),
@@ -233,6 +235,7 @@ async def _filled(client: Client) -> None:
              "spec": {"taints": [{"key": "drain", "effect": "NoSchedule"}]},
              "status": {"capacity": amounts, "allocatable": amounts, "conditions": ready}}
         )  # fmt: skip
+    await client.patch(Node, "n2", Patch.merge({"spec": {"taints": None}}))
 
 
 async def _pod(client: Client, name: str) -> None:
@@ -270,7 +273,9 @@ def _it_judges_in_a_dry_run(cluster: Cluster) -> None:
         process.terminate()
         said = process.communicate(timeout=PATIENCE_SECONDS)[1].decode()
     assert process.returncode == 0, said
-    assert "would evict a pod" in said
+    assert "would move a pod" in said
+    assert "target=n2" in said
+    assert "no --scheduler-config: koord's own decides" in said
     assert cluster.do(written) == []
     after = cluster.do(lambda client: client.list(Pod))
     assert after.items == before.items
@@ -282,6 +287,8 @@ def _it_acts_answers_and_ends_with_its_lead(cluster: Cluster, koord: Run) -> Non
         told = cluster.asked("/debug/rounds", lambda found: bool(found.get("rounds")))
         (outcome,) = told["rounds"][-1]["outcomes"]
         assert (outcome["name"], outcome["result"]) == ("old", "evicted")
+        assert [step["target"] for step in told["rounds"][-1]["plan"]["steps"]] == ["n2"]
+        assert {node["name"] for node in cluster.asked("/debug/plan")["nodes"]} == {"n1", "n2"}
         assert cluster.do(lambda client: client.list(Pod)).items == []
         metrics = cluster.asked("/metrics")
         assert 'descheduler_pods_evicted{namespace="default",node="n1",result="success"' in metrics
@@ -314,7 +321,8 @@ def _another_goes_on_and_ends_on_a_signal(cluster: Cluster) -> None:
 
 def _one_round_and_no_more(cluster: Cluster) -> None:
     cluster.do(lambda client: _pod(client, "last"))
-    with cluster.descheduler("--leader-elect=false", "--descheduling-interval=0") as process:
+    words = "--leader-elect=false", "--descheduling-interval=0", "--rounds=one-by-one"
+    with cluster.descheduler(*words) as process:
         said = process.communicate(timeout=PATIENCE_SECONDS)[1].decode()
     assert process.returncode == 0, said
     assert cluster.do(lambda client: client.list(Pod)).items == []

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.config.load import DeschedulerConfiguration
     from koord.controllers.descheduler.endpoints import DeschedulerEndpoints
     from koord.controllers.descheduler.metrics import DeschedulerMetrics
+    from koord.controllers.descheduler.planning.program_rounds import SchedulerLibrary
     from koord.kube.daemon.lifecycle import Component
     from koord.kube.transport.messages import Transport
 
@@ -42,6 +43,11 @@ each that may go is moved as a PodMigrationJob, which reserves its new place
 first, or evicted. Jobs that people make (koord migrate) are carried out as
 well. --config takes the files of Koordinator and of kubernetes-sigs/descheduler
 as they are; without it no strategy runs, and jobs alone are carried out.
+
+A round is planned before anything is evicted: which pods go where, in which
+order, and what it gains. The scheduler's own filters and scores say where, by
+--scheduler-config; where that file cannot be read nothing is planned. With
+--rounds=one-by-one pods go as strategies say, and nobody looks where to.
 
 Without --kubeconfig the configuration's clientConnection, KUBECONFIG, the pod's
 service account and ~/.kube/config are tried. Several may run; one leads, and
@@ -116,7 +122,10 @@ async def _parts(
             configured_timing(election), renewal_client=renewal_client,
         )  # fmt: skip
     supervisor = supervise(metrics, clock)
-    app = DeschedulerApp(client, configuration, clock, recorder, elector, metrics, supervisor)
+    library = _library(options, configuration)
+    app = DeschedulerApp(
+        client, configuration, clock, recorder, elector, metrics, supervisor, library
+    )
     for endpoints in serving:
         endpoints.attach(app)
     return [
@@ -125,6 +134,23 @@ async def _parts(
         Component("descheduler", partial(_until_done, app, done), app.ready),
         Component("collector", collect_garbage_rarely),
     ]
+
+
+def _library(
+    options: DeschedulerOptions, configuration: DeschedulerConfiguration
+) -> SchedulerLibrary | None:
+    """The scheduler's, where rounds are planned; says what people should know of it."""
+    from koord.controllers.descheduler.planning.program_rounds import has_strategies
+
+    if not has_strategies(configuration):
+        return None
+    library = options.library()
+    for note in library.notes if library is not None else ():
+        log.get("descheduler").warning(note)
+    if library is not None and library.problem is not None:
+        told = log.fields(error=str(library.problem))
+        log.get("descheduler").error("nothing is planned: --scheduler-config", extra=told)
+    return library
 
 
 async def _until_done(app: DeschedulerApp, done: asyncio.Event) -> None:

@@ -10,7 +10,6 @@ Rules: docs/reference/descheduling.md#a-cycle, docs/reference/descheduling.md#fr
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +20,13 @@ from koord.controllers.cluster.views import InformerViews
 from koord.controllers.descheduler.config.load import selects_node
 from koord.controllers.descheduler.explanation import MoveExplainer
 from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
-from koord.controllers.descheduler.framework.outcomes import EVICTED
 from koord.controllers.descheduler.framework.pod_evictions import PodEvictions
 from koord.controllers.descheduler.framework.round import Descheduling
 from koord.controllers.descheduler.informer_snapshot import InformerSnapshot
 from koord.controllers.descheduler.metrics import DeschedulerMetrics
+from koord.controllers.descheduler.planning.program_rounds import has_strategies, planned_rounds
 from koord.controllers.descheduler.round_history import RoundHistory
+from koord.controllers.descheduler.round_report import report
 from koord.kube.daemon.leading import work_while_leading
 from koord.kube.informers.reflector import InformerMetrics
 
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
     from koord.base.clock import Clock
     from koord.controllers.descheduler.config.load import DeschedulerConfiguration
+    from koord.controllers.descheduler.planning.plan import RoundPlan
+    from koord.controllers.descheduler.planning.planner import PlannedRounds
+    from koord.controllers.descheduler.planning.program_rounds import SchedulerLibrary
     from koord.controllers.descheduler.round_history import PastRound
-    from koord.controllers.descheduler.snapshot import ClusterSnapshot
     from koord.kube.client import Client
     from koord.kube.election import LeaderElector
     from koord.kube.events import EventRecorder
@@ -63,6 +65,7 @@ class DeschedulerApp:
         elector: where several run; None leads at once.
         metrics: counts and times.
         supervisor: of the program's parts; None for the descheduler's own.
+        library: the scheduler's, by which rounds are planned; None for rounds one by one.
 
     Attributes:
         supervisor: keeps each part going, whatever another fails of.
@@ -82,6 +85,7 @@ class DeschedulerApp:
         elector: LeaderElector | None = None,
         metrics: DeschedulerMetrics | None = None,
         supervisor: Supervisor | None = None,
+        library: SchedulerLibrary | None = None,
     ) -> None:
         self.configuration = configuration
         self.metrics = metrics or DeschedulerMetrics()
@@ -106,12 +110,19 @@ class DeschedulerApp:
         )
         self.history = RoundHistory(dry_run)
         migrates = PodMigrationJob in self.views.kinds()
+        jobs = self.views.view(PodMigrationJob) if migrates else None
+        self._planned: PlannedRounds | None = None
+        if library is not None and has_strategies(configuration):
+            self._planned = planned_rounds(
+                self._descheduling, configuration, library, self.views, self._snapshots, jobs,
+                clock, self.supervisor, dry_run=dry_run,
+            )  # fmt: skip
         self.explainer = MoveExplainer(
             configuration,
             self._descheduling.profiles,
             self._snapshots,
             self.history,
-            self.views.view(PodMigrationJob) if migrates else None,
+            jobs,
         )
         self._elector = elector
         if elector is not None:
@@ -122,6 +133,11 @@ class DeschedulerApp:
     def leading(self) -> bool:
         """Whether this process acts."""
         return self._elector is None or self._elector.leading
+
+    @property
+    def plan(self) -> RoundPlan | None:
+        """The last round's plan; None where rounds are not planned."""
+        return None if self._planned is None else self._planned.last
 
     def healthy(self) -> bool:
         """False for a leader that could not renew its Lease for long and has not stopped."""
@@ -176,38 +192,18 @@ class DeschedulerApp:
         started, began = self._clock.wall_seconds(), self._clock.monotonic_seconds()
         snapshot = self._snapshots.take()
         with self.supervisor.round("round") as part:
-            await self._descheduling.run(snapshot)
+            await (self._planned or self._descheduling).run(snapshot)
         seconds = self._clock.monotonic_seconds() - began
         error = str(part.error) if part.error is not None else ""
         if error:
             # What is in the record is of the round before.
             self._descheduling.record.clear()
         record = self._descheduling.record
-        past = self.history.add(record, snapshot, started, seconds, error)
+        plan = None if error else self.plan
+        past = self.history.add(record, snapshot, started, seconds, error, plan)
         self.metrics.round_ended(record, seconds, failed=bool(error or record.errors))
-        self._report(past, snapshot)
+        report(past, snapshot, self._recorder)
         return past
-
-    def _report(self, past: PastRound, snapshot: ClusterSnapshot) -> None:
-        """Says what a round did: a line in the log, an event of each node that pods left."""
-        if not past.outcomes:
-            return
-        _LOG.info("round", extra=log.fields(number=past.number, **past.counts))
-        if past.dry_run:
-            return
-        left: dict[str, Counter[str]] = defaultdict(Counter)
-        for outcome in past.outcomes:
-            if outcome.result == EVICTED:
-                left[outcome.node][outcome.plugin] += 1
-        nodes = {node.metadata.name: node for node in snapshot.nodes}
-        for name in sorted(left.keys() & nodes.keys()):
-            self._recorder.event(nodes[name], "Normal", "Descheduled", _counted(left[name]))
-
-
-def _counted(plugins: Counter[str]) -> str:
-    pods = plugins.total()
-    told = ", ".join(f"{name} ({count})" for name, count in sorted(plugins.items()))
-    return f"{pods} {'pod was' if pods == 1 else 'pods were'} evicted by {told}"
 
 
 def supervise(metrics: DeschedulerMetrics, clock: Clock) -> Supervisor:

@@ -52,6 +52,7 @@ class DeschedulerEndpoints(Endpoints):
                 "/configz": self._answered(_configz, by_leader=False),
                 "/debug/parts": self._answered(_parts, by_leader=False),
                 "/debug/rounds": self._answered(_rounds),
+                "/debug/plan": self._answered(_plan),
                 "/apis/v1/explain/pods/{namespace}/{name}": self._answered(_pod),
                 "/apis/v1/explain/nodes/{name}": self._answered(_node),
             },
@@ -99,6 +100,14 @@ def _rounds(app: DeschedulerApp, request: web.Request) -> Any:
         raise KoordError("/debug/rounds", "limit", text, "a whole number above 0")
     rounds = list(app.history.newest_first())
     return {"since": app.history.since, "rounds": rounds[: int(text)]}
+
+
+def _plan(app: DeschedulerApp, request: web.Request) -> Any:
+    """The last round's plan, of all nodes."""
+    del request
+    if app.plan is None:
+        raise KoordError("/debug/plan", "", None, "--rounds=planned", Code.NOT_FOUND)
+    return app.plan
 
 
 def _pod(app: DeschedulerApp, request: web.Request) -> Any:

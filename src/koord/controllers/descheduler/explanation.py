@@ -42,6 +42,7 @@ class PastOutcome(WireStruct):
         round: its number.
         at: wall time of its start in seconds since the Unix epoch.
         dry_run: whether evictions were only counted.
+        target: the node where a plan had it go; empty without a plan.
     """
 
     round: int = 0
@@ -53,6 +54,7 @@ class PastOutcome(WireStruct):
     reason: str = ""
     result: str = ""
     message: str = ""
+    target: str = ""
 
 
 class ProfileVerdict(WireStruct):
@@ -175,7 +177,7 @@ class MoveExplainer:
             KoordError: there is no such node, and none is remembered.
         """
         node = self._snapshots.node(name)
-        answer = self._past(name, lambda outcome: outcome.node == name)
+        answer = self._past(name, lambda outcome: name in (outcome.node, outcome.target))
         if node is None and not answer.outcomes:
             raise KoordError("NODE", "", name, "the name of a node", Code.NOT_FOUND)
         answer.exists = node is not None
@@ -217,7 +219,7 @@ class MoveExplainer:
                     yield PastOutcome(
                         past.number, past.started, past.dry_run,
                         f"{outcome.namespace}/{outcome.name}", outcome.node, outcome.plugin,
-                        outcome.reason, outcome.result, outcome.message,
+                        outcome.reason, outcome.result, outcome.message, outcome.target,
                     )  # fmt: skip
 
     def _of_pod(self, pod: Pod, profile: StrategyProfile) -> ProfileVerdict:

@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from koord.base.feature_gates import FeatureGates
     from koord.controllers.descheduler.config.load import DeschedulerConfiguration
     from koord.controllers.descheduler.framework.registry import PluginRegistry
+    from koord.controllers.descheduler.planning.program_rounds import SchedulerLibrary
 
+PLANNED, ONE_BY_ONE = "planned", "one-by-one"
+ROUNDS = PLANNED, ONE_BY_ONE
+"""How rounds come about."""
 _ELECTION = {
     "leader_elect": "leader_elect",
     "leader_elect_lease_duration": "lease_duration",
@@ -56,6 +60,12 @@ class DeschedulerOptions(SecurePortOptions):
         float, "of a DeschedulerPolicy: between the starts of two rounds; 0 for one round"
     ] = 0.0
     node_selector: Annotated[str, "of a DeschedulerPolicy: nodes that are looked at"] = ""
+    rounds: Annotated[
+        str, "planned: worked out as a whole, where pods go included; or one-by-one"
+    ] = PLANNED
+    scheduler_config: Annotated[
+        str, "by what pods find nodes in plans: the scheduler's KubeSchedulerConfiguration"
+    ] = ""
     address: Annotated[str, "without --config: serve health and metrics on this IP"] = "127.0.0.1"
     port: Annotated[int, "without --config: and on this port; 0 for any free one"] = PORT
     leader_elect: Annotated[bool, "of several, one acts"] = True
@@ -76,6 +86,8 @@ class DeschedulerOptions(SecurePortOptions):
         if self.config and self.policy_config_file:
             expected = "one file: none beside --config"
             raise KoordError("--policy-config-file", "", self.policy_config_file, expected)
+        if self.rounds not in ROUNDS:
+            raise KoordError("--rounds", "", self.rounds, " or ".join(ROUNDS))
         if not 0 <= self.port <= 65_535:
             raise KoordError("--port", "", self.port, "a whole number from 0 to 65535")
         check_selector_text(self.node_selector, FieldPath("--node-selector"))
@@ -94,6 +106,16 @@ class DeschedulerOptions(SecurePortOptions):
     def file(self) -> str:
         """The configuration file; empty for none."""
         return self.config or self.policy_config_file
+
+    def library(self) -> SchedulerLibrary | None:
+        """The scheduler's, by which rounds are planned; None for rounds one by one."""
+        if self.rounds == ONE_BY_ONE:
+            return None
+        from pathlib import Path
+
+        from koord.controllers.descheduler.planning.program_rounds import SchedulerLibrary
+
+        return SchedulerLibrary.read(Path(self.scheduler_config) if self.scheduler_config else None)
 
     def configuration(
         self, registry: PluginRegistry, given: Collection[str]
@@ -140,6 +162,7 @@ _LEASE = (
 
 
 PAIRS = (
+    Pair(("scheduler_config",), "--rounds=one-by-one", False, lambda o: o.rounds == ONE_BY_ONE),
     Pair(("address", "port"), "--config", False, lambda options: bool(options.file)),
     Pair((*_LEASE, "leader_elect"), "--dry-run", False, lambda options: options.dry_run),
     Pair(_LEASE, "--leader-elect=false", False, lambda options: not options.leader_elect),

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from koord.api.wirestruct import WireStruct
 from koord.controllers.descheduler.framework.outcomes import PodOutcome
+from koord.controllers.descheduler.planning.plan import RoundPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +44,7 @@ class PastRound(WireStruct):
         counts: pods by result.
         outcomes: a pod each, in the order in which strategies wanted them.
         omitted: outcomes that are only counted.
+        plan: what was planned, of the nodes those that change; None without a plan.
     """
 
     number: int = 0
@@ -55,6 +59,7 @@ class PastRound(WireStruct):
     counts: dict[str, int] = {}
     outcomes: list[PodOutcome] = []
     omitted: int = 0
+    plan: RoundPlan | None = None
 
 
 class RoundHistory:
@@ -82,6 +87,7 @@ class RoundHistory:
         started: float,
         seconds: float,
         error: str = "",
+        plan: RoundPlan | None = None,
     ) -> PastRound:
         """Remembers a round that has ended.
 
@@ -91,6 +97,7 @@ class RoundHistory:
             started: wall time.
             seconds: that it took.
             error: why it did nothing; empty where it ran.
+            plan: of the round; None where it was not planned.
         """
         self._number += 1
         outcomes = [] if error else record.outcomes
@@ -99,6 +106,7 @@ class RoundHistory:
             len(snapshot.pods), self._dry_run, [error] if error else list(record.errors),
             dict(sorted(Counter(outcome.result for outcome in outcomes).items())),
             outcomes[:MOST_OF_ROUND], max(0, len(outcomes) - MOST_OF_ROUND),
+            _remembered(plan) if outcomes and plan is not None else None,
         )  # fmt: skip
         last = self._rounds[-1] if self._rounds else None
         if last is not None and not last.outcomes and not outcomes and last.errors == made.errors:
@@ -127,3 +135,13 @@ class RoundHistory:
     def rounds(self) -> int:
         """How many rounds are remembered."""
         return sum(each.rounds for each in self._rounds)
+
+
+def _remembered(plan: RoundPlan) -> RoundPlan:
+    """What is kept of a plan: as many steps as outcomes, and the nodes that change."""
+    return replace(
+        plan,
+        steps=plan.steps[:MOST_OF_ROUND],
+        staying=plan.staying[:MOST_OF_ROUND],
+        nodes=[node for node in plan.nodes if node.leaving or node.arriving],
+    )

@@ -12,12 +12,15 @@ from typing import Any
 
 from koord.api import definitions
 from koord.api.kinds.migration import PodMigrationJob
+from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
+from koord.api.protocol import keys
 from koord.base.clock import SystemClock
 from koord.controllers.descheduler.app import NAME, DeschedulerApp
 from koord.controllers.descheduler.config.load import DeschedulerConfiguration, decode
 from koord.controllers.descheduler.framework.registry import PluginRegistry
+from koord.controllers.descheduler.planning.program_rounds import SchedulerLibrary
 from koord.kube import crds as installing
 from koord.kube.client import Client
 from koord.kube.election import LeaderElector
@@ -60,7 +63,10 @@ async def _play(
     await _fill(admin)
     events = EventRecorder(client, NAME)
     elector = LeaderElector(client, NAME, "koordinator-system", "scene")
-    app = DeschedulerApp(client, _configuration(), SystemClock(), events, elector)
+    app = DeschedulerApp(
+        client, _configuration(), SystemClock(), events, elector,
+        library=SchedulerLibrary.read(None),
+    )  # fmt: skip
     tasks = [asyncio.create_task(app.run()), asyncio.create_task(events.run())]
     try:
         await app.ready()
@@ -71,10 +77,21 @@ async def _play(
                 while not enough(recorder):
                     await _schedule(admin)
                     await asyncio.sleep(0.2)
+        await _check_the_plan(admin)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _check_the_plan(admin: Client) -> None:
+    """The strategy's pod has the one other node to go to, and its job says so."""
+    jobs = [
+        job for job in (await admin.list(PodMigrationJob)).items
+        if job.spec.pod_ref is not None and job.spec.pod_ref.name == "old"
+    ]  # fmt: skip
+    assert jobs
+    assert {job.metadata.annotations[keys.PLANNED_NODE] for job in jobs} == {"n2"}
 
 
 async def _schedule(admin: Client) -> None:
@@ -126,6 +143,8 @@ async def _fill(admin: Client) -> None:
         await admin.create(
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
         )
+        # No kubelet here says that its node is well; plans go by the taint.
+        await admin.patch(Node, name, Patch.merge({"spec": {"taints": None}}))
     # A workload each: jobs of one workload go one after another, and one here does not end.
     for name in ("old", *JOBS):
         made = await admin.create(_replica_set(name))

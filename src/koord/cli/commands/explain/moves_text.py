@@ -64,7 +64,8 @@ def _outcomes(answer: Answer, is_pod: bool) -> None:
         result = each["result"]
         if each.get("dryRun") and result == "evicted":
             result = _DRY_RUN
-        why = "; ".join(filter(None, (each.get("message", ""), each.get("reason", ""))))
+        told = (_way(each, answer["name"]), each.get("message", ""), each.get("reason", ""))
+        why = "; ".join(filter(None, told))
         rows.append([at, result, each["node" if is_pod else "pod"], each["plugin"], why or "-"])
     if rows:
         say()
@@ -73,6 +74,12 @@ def _outcomes(answer: Answer, is_pod: bool) -> None:
         if more:
             say(f"and {more} more, earlier")
         say()
+
+
+def _way(outcome: Answer, name: str) -> str:
+    """Where a plan has the pod go, or, of the node where it goes, where it comes from."""
+    target = outcome.get("target", "")
+    return f"from {outcome['node']}" if target == name else f"to {target}" if target else ""
 
 
 def _migration(migration: Answer) -> str:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from koord.cli.commands.up import leases
 from koord.cli.commands.up.cluster import keep_leading, lead_timing, run_served
+from koord.cli.commands.up.scheduler_component import SCARCE
 from koord.cli.daemons.descheduler import NAME
+from koord.cli.daemons.scheduler import NAME as SCHEDULER
 from koord.cli.process.lease_client import leader_elector
 
 if TYPE_CHECKING:
@@ -20,12 +22,15 @@ INTERVAL = "10s"
 
 
 def descheduler_component(cluster: UpCluster) -> Component:
-    """The descheduler with LowNodeLoad at its defaults, a round every ten seconds."""
+    """The descheduler with LowNodeLoad at its defaults, a planned round every ten seconds."""
     from koord.controllers.descheduler.app import DeschedulerApp
     from koord.controllers.descheduler.config.load import shipped
     from koord.controllers.descheduler.endpoints import DeschedulerEndpoints
     from koord.controllers.descheduler.framework.registry import PluginRegistry
     from koord.controllers.descheduler.metrics import DeschedulerMetrics
+    from koord.controllers.descheduler.planning.program_rounds import SchedulerLibrary
+    from koord.controllers.scheduler.config.load import shipped as scheduler_config
+    from koord.controllers.scheduler.registry import Registry
     from koord.kube.daemon.lifecycle import Component
 
     client, recorder = cluster.client(NAME), cluster.recorder(NAME)
@@ -41,7 +46,13 @@ def descheduler_component(cluster: UpCluster) -> Component:
             client, election.resource_name, election.resource_namespace, metrics.registry,
             endpoints.url, lead_timing(), cluster.lead_clock, leases.identity(),
         )  # fmt: skip
-        app = DeschedulerApp(client, configuration, cluster.clock, recorder, elector, metrics)
+        # The scheduler's part keeps nodes with GPUs for pods that ask for them; so do plans.
+        registry = Registry()
+        scheduling = scheduler_config(registry, SCHEDULER, "default-scheduler", scarce=SCARCE)
+        app = DeschedulerApp(
+            client, configuration, cluster.clock, recorder, elector, metrics,
+            library=SchedulerLibrary(scheduling, registry),
+        )  # fmt: skip
         endpoints.attach(app)
         await run_served(app, endpoints, ready)
 

@@ -133,9 +133,7 @@ class MigrationController(DeschedulerPlugin):
             if any(self.checks.permanent(each) for each in kept):
                 return False
         elsewhere = replace(request, target="")
-        made = [
-            await self._make(each, request if each is pod else elsewhere) for each in members
-        ]
+        made = [await self._make(each, request if each is pod else elsewhere) for each in members]
         return made[0]
 
     def kept(self, pod: Pod) -> str:

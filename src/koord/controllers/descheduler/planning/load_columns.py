@@ -12,10 +12,12 @@ from koord.controllers.descheduler.plugins.loadaware.measured_nodes import measu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from numpy.typing import NDArray
 
     from koord.api.kinds.pod import Pod
+    from koord.controllers.descheduler.plugins.loadaware.measured_nodes import MeasuredNode
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
 RESOURCES = (requests.CPU, requests.MEMORY)
@@ -26,6 +28,9 @@ _FOR_EVER_SECONDS = 2**31
 
 class LoadColumns:
     """Use by node and resource: measured where there is a NodeMetric, else what is requested.
+
+    A report knows nothing of what came after it: of pods that have left what they used is taken
+    off, of pods that have started since what they request is added.
 
     Args:
         snapshot: nodes, pods and NodeMetrics; how old these are does not matter here.
@@ -44,6 +49,9 @@ class LoadColumns:
         usage = {each.name: each.whole.usage for each in measured}
         for each in measured:
             self._pods |= each.pod_usage
+            reported = snapshot.node_metrics[each.name].status.update_time
+            for name, amount in _since(each, reported).items():
+                usage[each.name][name] += amount
         for node in snapshot.nodes:
             name = node.metadata.name
             if name not in usage:
@@ -83,6 +91,24 @@ class LoadColumns:
         usage = self._pods.get((pod.metadata.namespace, pod.metadata.name))
         found = requests.counted(pod) if usage is None else usage
         return np.array([found.get(name, 0) for name in RESOURCES], np.int64)
+
+
+def _since(measured: MeasuredNode, reported: datetime | None) -> dict[str, int]:
+    """By how much use has changed since a report, as far as pods that went and came tell."""
+    total = dict.fromkeys(RESOURCES, 0)
+    here = {(pod.metadata.namespace, pod.metadata.name) for pod in measured.pods}
+    for key in measured.pod_usage.keys() - here:
+        for name in RESOURCES:
+            total[name] -= measured.pod_usage[key].get(name, 0)
+    for pod in measured.pods:
+        started = pod.status.start_time or pod.metadata.creation_timestamp
+        known = (pod.metadata.namespace, pod.metadata.name) in measured.pod_usage
+        if known or started is None or reported is None or started <= reported:
+            continue
+        for name, amount in requests.counted(pod).items():
+            if name in total:
+                total[name] += amount
+    return total
 
 
 def _requested(pods: Iterable[Pod]) -> dict[str, int]:

@@ -85,9 +85,7 @@ def _template_of(pod: Document) -> Document:
     return copy.deepcopy({"metadata": meta, "spec": pod.get("spec") or {}})
 
 
-def _placed_elsewhere(
-    spec: Document, pod: Document, target: str, without_claims: bool
-) -> Document:
+def _placed_elsewhere(spec: Document, pod: Document, target: str, without_claims: bool) -> Document:
     """The spec without its node, away from the node of the pod, and on a plan's if it has one."""
     spec = {key: value for key, value in spec.items() if key != "nodeName"}
     node = (pod.get("spec") or {}).get("nodeName")
