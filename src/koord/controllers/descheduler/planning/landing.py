@@ -28,6 +28,8 @@ from koord.controllers.scheduler.scheduler import Scheduler
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from numpy.typing import NDArray
+
     from koord.api.kinds.meta import Object
     from koord.base.clock import Clock
     from koord.base.supervision import Supervisor
@@ -151,8 +153,19 @@ class LandingNodes:
             if self._changes is not None:
                 self._changes.release()
 
-    def move(self, pod: Pod) -> Landing:
-        """Where the pod would go from its node if it were evicted now; that counts from now on."""
+    def rows(self, names: Iterable[str]) -> NDArray[np.intp]:
+        """The scheduler's rows of nodes; -1 for one that it does not know."""
+        table = self._scheduler.world.table
+        found = (table.row(name) for name in names)
+        return np.array([-1 if row is None else row for row in found], np.intp)
+
+    def move(self, pod: Pod, among: NDArray[np.intp] | None = None) -> Landing:
+        """Where the pod would go from its node if it were evicted now; that counts from now on.
+
+        Args:
+            pod: which.
+            among: rows of the nodes that it may go to; None for all.
+        """
         accounts = self._scheduler.world.accounts
         decider = self._scheduler.deciders.get(pod.spec.scheduler_name)
         if decider is None:
@@ -166,7 +179,7 @@ class LandingNodes:
         row = left.row
         with accounts.what_if():
             accounts.drop(left)
-            decision = self._decide(decider, pod, row)
+            decision = self._decide(decider, pod, row, among)
         if decision.row < 0:
             assert decision.diagnosis is not None
             message = decision.diagnosis.message().strip()
@@ -233,11 +246,15 @@ class LandingNodes:
         asks = self._scheduler.world.shapes.info(replace(anew, metadata=metadata))
         return PodInfo(asks.pod, asks.shape)
 
-    def _decide(self, decider: Decider, pod: Pod, row: int) -> Decision:
+    def _decide(
+        self, decider: Decider, pod: Pod, row: int, among: NDArray[np.intp] | None
+    ) -> Decision:
         """The best node but its own for what takes the pod's place."""
         table = decider.table
         cycle = Cycle(self._twin(pod), table)
         others = np.flatnonzero(table.open[: table.size])
+        if among is not None:
+            others = np.intersect1d(others, among)
         cycle.restrict(others[others != row])
         return decider.attempt(cycle)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.api import requests
+from koord.api.protocol.priority import PriorityClass, class_with_default
 from koord.controllers.descheduler.plugins.loadaware.measured_nodes import measure, raw_units
 
 if TYPE_CHECKING:
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 RESOURCES = (requests.CPU, requests.MEMORY)
 SHIPPED_THRESHOLDS = {requests.CPU: 75.0, requests.MEMORY: 80.0}
 """Percent above which load counts where no strategy of the configuration says it."""
+PROD = "prod "
+"""Before a resource's name: the threshold of what pods of class prod use alone."""
+TARGET_MARGIN_PERCENT = 5.0
+"""How far below thresholds a node stays that takes a pod in for load: what it uses will vary."""
 _FOR_EVER_SECONDS = 2**31
+_NEVER, _ALL_PERCENT = np.inf, 100.0
 
 
 class LoadColumns:
@@ -34,10 +40,12 @@ class LoadColumns:
 
     Args:
         snapshot: nodes, pods and NodeMetrics; how old these are does not matter here.
-        thresholds: percent by resource above which load counts.
+        thresholds: percent by resource above which load counts; by :data:`PROD` and resource
+            that of prod pods alone.
 
     Attributes:
         used: shape (nodes, resources), CPU in milli, memory in bytes.
+        prod_used: the same, by pods of class prod; nothing where it is not measured.
         offered: the same, what nodes offer before amplification; at least 1.
     """
 
@@ -58,9 +66,19 @@ class LoadColumns:
                 usage[name] = _requested(snapshot.pods_on(name))
         rows = [[usage[name].get(key, 0) for key in RESOURCES] for name in self._row]
         self.used = np.array(rows, np.int64).reshape(-1, len(RESOURCES))
+        of_prod = {each.name: each.prod.usage for each in measured}
+        prod = [[of_prod.get(name, {}).get(key, 0) for key in RESOURCES] for name in self._row]
+        self.prod_used = np.array(prod, np.int64).reshape(-1, len(RESOURCES))
         offered = [[raw_units(node).get(each, 0) for each in RESOURCES] for node in snapshot.nodes]
         self.offered = np.maximum(np.array(offered, np.int64).reshape(self.used.shape), 1)
         self._high = np.array([thresholds.get(name, 100.0) for name in RESOURCES])
+        prod_high = [thresholds.get(f"{PROD}{name}", _NEVER) for name in RESOURCES]
+        self._prod_high = np.array(prod_high)
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Of the nodes, in the order of the rows."""
+        return self._row
 
     def percent(self) -> NDArray[np.float64]:
         """Use in percent of what is offered, by node and resource."""
@@ -69,22 +87,42 @@ class LoadColumns:
 
     def overload(self) -> float:
         """Percentage points above thresholds, nodes and resources added up."""
-        return float(np.maximum(self.percent() - self._high, 0.0).sum())
+        return self._overload_of(list(range(len(self.used))))
+
+    def rooms(self, pod: Pod) -> NDArray[np.bool_]:
+        """By node, whether it stays below all thresholds with the pod, by a margin."""
+        found = self._stays_below(self.used, self._high, pod)
+        if _is_prod(pod):
+            found &= self._stays_below(self.prod_used, self._prod_high, pod)
+        return found
+
+    def _stays_below(
+        self, used: NDArray[np.int64], high: NDArray[np.float64], pod: Pod
+    ) -> NDArray[np.bool_]:
+        percent = 100.0 * (used + self._amounts(pod)) / self.offered
+        # Where nothing is too much, there is no margin either.
+        most = np.where(high < _ALL_PERCENT, high - TARGET_MARGIN_PERCENT, np.inf)
+        found: NDArray[np.bool_] = (percent <= most).all(axis=1)
+        return found
 
     def move(self, pod: Pod, source: str, target: str) -> float:
         """Counts a move; by how much :meth:`overload` falls, below 0 where it rises."""
         amounts = self._amounts(pod)
         rows = [self._row[name] for name in (source, target) if name in self._row]
         before = self._overload_of(rows)
-        if source in self._row:
-            self.used[self._row[source]] -= amounts
-        if target in self._row:
-            self.used[self._row[target]] += amounts
+        for used in (self.used, self.prod_used) if _is_prod(pod) else (self.used,):
+            if source in self._row:
+                used[self._row[source]] -= amounts
+            if target in self._row:
+                used[self._row[target]] += amounts
         return before - self._overload_of(rows)
 
     def _overload_of(self, rows: list[int]) -> float:
-        percent = 100.0 * self.used[rows] / self.offered[rows]
-        return float(np.maximum(percent - self._high, 0.0).sum())
+        total = 0.0
+        for used, high in ((self.used, self._high), (self.prod_used, self._prod_high)):
+            percent = 100.0 * used[rows] / self.offered[rows]
+            total += float(np.maximum(percent - high, 0.0).sum())
+        return total
 
     def _amounts(self, pod: Pod) -> NDArray[np.int64]:
         """What a pod takes along: what it is measured to use, or else what it asks for."""
@@ -109,6 +147,10 @@ def _since(measured: MeasuredNode, reported: datetime | None) -> dict[str, int]:
             if name in total:
                 total[name] += amount
     return total
+
+
+def _is_prod(pod: Pod) -> bool:
+    return class_with_default(pod) is PriorityClass.PROD
 
 
 def _requested(pods: Iterable[Pod]) -> dict[str, int]:

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from koord.controllers.descheduler.planning.disruption_ledger import DisruptionLedger
 from koord.controllers.descheduler.planning.load_columns import LoadColumns
 from koord.controllers.descheduler.planning.plan import PlannedStep, StayingPod, StayReason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
 
     from koord.api.kinds.pod import Pod
     from koord.controllers.descheduler.framework.handle import StrategyEvictor
     from koord.controllers.descheduler.framework.points import Evict, PodEviction
-    from koord.controllers.descheduler.planning.landing import LandingNodes
+    from koord.controllers.descheduler.planning.landing import Landing, LandingNodes
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
 BY_LOAD = frozenset({"LowNodeLoad"})
@@ -37,6 +41,7 @@ class PlanningEvictor:
         snapshot: of the round.
         landing: where pods would go; None for a round that is walked, which does not ask.
         thresholds: see :class:`LoadColumns`.
+        rests: whether a pod was moved for load not long ago, so that it stays for now.
 
     Attributes:
         steps: so far.
@@ -50,10 +55,12 @@ class PlanningEvictor:
         snapshot: ClusterSnapshot,
         landing: LandingNodes | None,
         thresholds: Mapping[str, float],
+        rests: Callable[[Pod], bool] = lambda pod: False,
     ) -> None:
-        self._landing = landing
+        self._landing, self._rests = landing, rests
         self._budgets = DisruptionLedger(snapshot)
         self.loads = LoadColumns(snapshot, thresholds)
+        self._rows: NDArray[np.intp] | None = None
         self._moving: set[str] = set()
         self.steps: list[PlannedStep] = []
         self.wanted: list[WantedPod] = []
@@ -77,7 +84,10 @@ class PlanningEvictor:
         if self._landing is None:
             self._add(pod, request, "", (), 0.0)
             return True
-        landing = self._landing.move(pod)
+        if request.plugin in BY_LOAD and self._rests(pod):
+            message = "its workload's pod came to this node within the hour, for load"
+            return self.stays(pod, request, StayReason.RESTS, message)
+        landing = self._landed(self._landing, pod, by_load=request.plugin in BY_LOAD)
         if landing.reason is not None:
             return self.stays(pod, request, landing.reason, landing.message)
         source = pod.spec.node_name
@@ -89,6 +99,26 @@ class PlanningEvictor:
             return self.stays(pod, request, StayReason.NO_GAIN, message)
         self._add(pod, request, landing.node, landing.requires, gain)
         return True
+
+    def _landed(self, nodes: LandingNodes, pod: Pod, *, by_load: bool) -> Landing:
+        """Where the pod goes: by load to a node that stays well below its thresholds, if any does.
+
+        The scheduler chooses among those; what it would choose of all is asked first, as mostly
+        that is one of them.
+        """
+        landing = nodes.move(pod)
+        if not by_load or landing.reason is not None:
+            return landing
+        rooms = self.loads.rooms(pod)
+        if self._rows is None:
+            self._rows = nodes.rows(self.loads.names)
+        chosen = nodes.rows([landing.node])
+        roomy = self._rows[rooms]
+        if np.isin(chosen, roomy).all() or not len(roomy):
+            return landing
+        nodes.take_back()
+        better = nodes.move(pod, roomy)
+        return better if better.reason is None else nodes.move(pod)
 
     def _forbidden(self, pod: Pod) -> tuple[StayReason, str] | None:
         if pod.metadata.uid in self._moving:
