@@ -333,3 +333,18 @@ def test_other_policies(policy: str) -> None:
         assert (await world.ended("demo")).status.phase == "Succeeded"
 
     play(story, evictionPolicy=policy)
+
+
+def test_a_reservation_that_has_ended_draws_no_further_pods() -> None:
+    """One pod after the other of a workload goes to its own reservation, on many nodes too."""
+
+    async def story(world: World) -> None:
+        await world.deployment("web", 8)
+        for number in range(3):
+            moved = (await world.running(8))[0]
+            await world.job(f"j{number}", moved.metadata.name, ttl="1m")
+            job = await world.ended(f"j{number}")
+            assert (job.status.phase, job.status.reason) == ("Succeeded", "")
+            await asyncio.sleep(400)  # The limit of evictions of a workload.
+
+    play(story, nodes=20)

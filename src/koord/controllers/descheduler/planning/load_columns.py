@@ -89,6 +89,19 @@ class LoadColumns:
         """Percentage points above thresholds, nodes and resources added up."""
         return self._overload_of(list(range(len(self.used))))
 
+    def share(self, pod: Pod) -> float:
+        """The largest share of what its node offers that a pod uses, over resources with a limit.
+
+        What no threshold counts is left out.
+        """
+        row = self._row.get(pod.spec.node_name)
+        if row is None:
+            return 0.0
+        counts = self._high < _ALL_PERCENT
+        if _is_prod(pod):
+            counts |= self._prod_high < _ALL_PERCENT
+        return float((self._amounts(pod) / self.offered[row] * counts).max())
+
     def rooms(self, pod: Pod) -> NDArray[np.bool_]:
         """By node, whether it stays below all thresholds with the pod, by a margin."""
         found = self._stays_below(self.used, self._high, pod)

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 BY_LOAD = frozenset({"LowNodeLoad"})
 """Strategies that move pods for load alone: a step of theirs that takes none off is left out."""
 
+LEAST_GAIN_POINTS = 3.0
+_SMALL = 0.75
+"""Which part of another pod's load is small beside it."""
+
 
 class WantedPod(NamedTuple):
     """A pod that moves, and what wanted it: the profile by its place, and the strategy."""
@@ -61,6 +65,8 @@ class PlanningEvictor:
         self._budgets = DisruptionLedger(snapshot)
         self.loads = LoadColumns(snapshot, thresholds)
         self._rows: NDArray[np.intp] | None = None
+        # By node, the largest share of it that a pod uses which waits for its limit.
+        self._later: dict[str, float] = {}
         self._moving: set[str] = set()
         self.steps: list[PlannedStep] = []
         self.wanted: list[WantedPod] = []
@@ -87,18 +93,34 @@ class PlanningEvictor:
         if request.plugin in BY_LOAD and self._rests(pod):
             message = "its workload's pod came to this node within the hour, for load"
             return self.stays(pod, request, StayReason.RESTS, message)
+        if request.plugin in BY_LOAD and self._is_small(pod):
+            message = "a pod of this node that uses more goes first, once its limit lets it"
+            return self.stays(pod, request, StayReason.LIMIT, message)
         landing = self._landed(self._landing, pod, by_load=request.plugin in BY_LOAD)
         if landing.reason is not None:
             return self.stays(pod, request, landing.reason, landing.message)
         source = pod.spec.node_name
         gain = self.loads.move(pod, source, landing.node)
-        if request.plugin in BY_LOAD and gain <= 0:
+        if request.plugin in BY_LOAD and gain < LEAST_GAIN_POINTS:
             self.loads.move(pod, landing.node, source)
             self._landing.take_back()
             message = f"on {landing.node}, where the scheduler puts it, load would be as high"
             return self.stays(pod, request, StayReason.NO_GAIN, message)
         self._add(pod, request, landing.node, landing.requires, gain)
         return True
+
+    def comes_later(self, pod: Pod) -> None:
+        """Notes a pod that a limit keeps for now."""
+        node = pod.spec.node_name
+        used = self.loads.share(pod)
+        self._later[node] = max(self._later.get(node, 0.0), used)
+
+    def _is_small(self, pod: Pod) -> bool:
+        """Whether one that takes more load off the same node only waits for its limit.
+
+        Two small ones would be moved instead of it.
+        """
+        return self.loads.share(pod) < _SMALL * self._later.get(pod.spec.node_name, 0.0)
 
     def _landed(self, nodes: LandingNodes, pod: Pod, *, by_load: bool) -> Landing:
         """Where the pod goes: by load to a node that stays well below its thresholds, if any does.
@@ -188,6 +210,7 @@ class ProfilePlanningEvictor:
             refusal = self._evictor.refusal(pod)
             return self._planning.stays(pod, request, StayReason.LIMIT, refusal)
         if self._kept is not None and (why := self._kept(pod)):
+            self._planning.comes_later(pod)
             return self._planning.stays(pod, request, StayReason.LIMIT, why)
         if not self._planning.take(pod, request):
             return False

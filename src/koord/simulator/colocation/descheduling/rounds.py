@@ -34,7 +34,7 @@ _ONLY_MIGRATION = {"enabled": [{"name": "MigrationController"}], "disabled": [{"
 SHIPPED: dict[str, Any] = {
     "apiVersion": "descheduler/v1alpha2",
     "kind": "DeschedulerConfiguration",
-    "deschedulingInterval": "60s",
+    "deschedulingInterval": "120s",
     "profiles": [
         {
             "plugins": {

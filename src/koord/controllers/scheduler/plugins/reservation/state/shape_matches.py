@@ -143,6 +143,7 @@ class ShapeMatches:
 
     def _rebuild(self) -> None:
         self.by_row, self._row_of = {}, {}
+        self.orders = OrderedRows()
         self.mask = np.zeros(self.book.table.size, np.bool_)
         self._table_version = self.book.table.version
         for record in self._candidates():
@@ -188,6 +189,8 @@ class ShapeMatches:
             self.by_row[row] = records
         else:
             self.by_row.pop(row, None)
+            # Filter asks about rows that have one: nobody else would take its order back.
+            self.orders.remove(row)
 
     def _follow_nodes(self) -> None:
         """Looks again at reservations on nodes whose labels may have changed."""
