@@ -129,8 +129,13 @@ def snapshot(pods: list[Pod], count: int) -> ClusterSnapshot:
 
 
 def again(view: ClusterSnapshot) -> ClusterSnapshot:
-    """The same objects as another round sees them: nothing is worked out yet."""
-    return ClusterSnapshot(view.nodes, view.pods, node_metrics=view.node_metrics)
+    """The same objects as another round sees them: nothing is worked out yet but the pods by node,
+    which the program keeps.
+    """
+    by_node = {node.metadata.name: view.all_pods_on(node.metadata.name) for node in view.nodes}
+    return ClusterSnapshot(
+        view.nodes, view.pods, node_metrics=view.node_metrics, pods_by_node=by_node
+    )
 
 
 def round_seconds(rounds: Descheduling, view: ClusterSnapshot) -> float:

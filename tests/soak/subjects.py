@@ -21,6 +21,7 @@ from koord.kernels.cgroup_parse import Version
 from tests.agent.day.plant import PlantFiles
 from tests.agent.test_day import a_day
 from tests.controllers.descheduler.migration.histories import live as migrations
+from tests.controllers.descheduler.planned_histories import live as planned_rounds
 from tests.controllers.scheduler.histories.cluster import History, live
 from tests.controllers.scheduler.histories.steps import HISTORIES, Step, tell
 from tests.controllers.webhook.histories.world import live as admission
@@ -205,6 +206,28 @@ class Migrations:
         migrations(*history)
 
 
+class PlannedMoves:
+    """Planned rounds of deschedulers that fail. A history: seed, steps."""
+
+    name = "controllers/descheduler/planned_histories"
+
+    def explore(self, over: Over) -> Outcome:
+        """See :class:`Subject`."""
+        count, draw = 0, random.SystemRandom()
+        while not over():
+            count += 1
+            history = (draw.getrandbits(32), _MIGRATION_STEPS)
+            try:
+                self.replay(history)
+            except Exception as error:
+                return Outcome(count, error, history)
+        return Outcome(count)
+
+    def replay(self, history: Any) -> None:
+        """See :class:`Subject`."""
+        planned_rounds(*history)
+
+
 class HostileTenant:
     """A neighbour beside one who attacks. A history: seed, seconds of an attack."""
 
@@ -260,6 +283,7 @@ def subjects() -> Iterator[Subject]:
     yield AgentDay()
     yield AdmissionHistory()
     yield Migrations()
+    yield PlannedMoves()
     yield HostileTenant()
     yield HostileNode()
     for path in sorted(_TESTS.rglob("test_*.py")):

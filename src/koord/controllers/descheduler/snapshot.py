@@ -27,7 +27,7 @@ FINISHED = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """Objects by the keys that plugins look for.
+    """Objects by the keys that plugins look for; one that changes is another object from then on.
 
     Args:
         nodes: those that are looked at, in the order of their names, as ``cluster.transforms``
@@ -65,11 +65,13 @@ class ClusterSnapshot:
         return by_node
 
     @cached_property
-    def _unfinished_by_node(self) -> dict[str, list[Pod]]:
-        return {
-            name: [pod for pod in pods if pod.status.phase not in FINISHED]
-            for name, pods in self._pods_by_node.items()
-        }
+    def _unfinished_by_node(self) -> dict[str, Sequence[Pod]]:
+        """The very sequences of all pods where none of theirs is finished."""
+        found: dict[str, Sequence[Pod]] = {}
+        for name, pods in self._pods_by_node.items():
+            left = [pod for pod in pods if pod.status.phase not in FINISHED]
+            found[name] = pods if len(left) == len(pods) else left
+        return found
 
     @cached_property
     def pods_by_owner(self) -> Mapping[str, Sequence[Pod]]:

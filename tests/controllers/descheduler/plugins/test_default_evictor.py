@@ -12,6 +12,7 @@ from koord.api.kinds.cluster import Namespace, PriorityClass
 from koord.api.kinds.storage import PersistentVolumeClaim
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.base.errors import KoordError
+from tests.controllers.descheduler.planning.worlds import budget
 from tests.controllers.descheduler.world import (
     RecordedEvictions,
     cluster,
@@ -172,11 +173,30 @@ def test_a_verdict_is_of_the_round_and_of_the_pod() -> None:
     judged = pod("a")
     handle.begin_round(cluster([node("n1")], [judged]))
     assert handle.evictor.filter(judged)
-    judged.metadata.owner_references = []
-    # Within a round a pod does not change; the next one looks again.
+    # A pod that changes is another object, and judged anew; its old verdict goes with it.
+    changed = pod("a", owner=None)
+    handle.begin_round(cluster([node("n1")], [changed]))
+    assert not handle.evictor.filter(changed)
     assert handle.evictor.filter(judged)
+
+
+def test_what_the_cluster_decides_is_judged_anew_each_round() -> None:
+    args = {"podProtections": {"extraEnabled": ["PodsWithoutPDB"]}}
+    descheduling = make("deschedule", "PodLifeTime", {"maxPodLifeTimeSeconds": 0},
+                        RecordedEvictions(), evictor=args)  # fmt: skip
+    handle = descheduling.profiles[0].handle
+    judged = pod("a", labels={"app": "web"})
     handle.begin_round(cluster([node("n1")], [judged]))
     assert not handle.evictor.filter(judged)
+    handle.begin_round(cluster([node("n1")], [judged], budgets=[budget("web", 1, app="web")]))
+    assert handle.evictor.filter(judged)
+
+
+def test_pods_of_whoever_asks_with_his_own_are_judged_each() -> None:
+    descheduling = make("deschedule", "PodLifeTime", {"maxPodLifeTimeSeconds": 0},
+                        RecordedEvictions())  # fmt: skip
+    handle = descheduling.profiles[0].handle
+    handle.begin_round(cluster([node("n1")], [pod("a")]))
     # Pods of whoever asks with his own come and go, and each is judged by itself.
     for number in range(50):
         assert handle.evictor.filter(pod(f"p{number}")) != handle.evictor.filter(

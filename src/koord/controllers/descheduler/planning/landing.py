@@ -26,9 +26,7 @@ from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from numpy.typing import NDArray
+    from collections.abc import Collection, Iterable, Iterator
 
     from koord.api.kinds.meta import Object
     from koord.base.clock import Clock
@@ -153,18 +151,12 @@ class LandingNodes:
             if self._changes is not None:
                 self._changes.release()
 
-    def rows(self, names: Iterable[str]) -> NDArray[np.intp]:
-        """The scheduler's rows of nodes; -1 for one that it does not know."""
-        table = self._scheduler.world.table
-        found = (table.row(name) for name in names)
-        return np.array([-1 if row is None else row for row in found], np.intp)
-
-    def move(self, pod: Pod, among: NDArray[np.intp] | None = None) -> Landing:
+    def move(self, pod: Pod, avoid: Collection[str] = ()) -> Landing:
         """Where the pod would go from its node if it were evicted now; that counts from now on.
 
         Args:
             pod: which.
-            among: rows of the nodes that it may go to; None for all.
+            avoid: names of nodes that are to be left alone, whether or not they would take it.
         """
         accounts = self._scheduler.world.accounts
         decider = self._scheduler.deciders.get(pod.spec.scheduler_name)
@@ -179,10 +171,12 @@ class LandingNodes:
         row = left.row
         with accounts.what_if():
             accounts.drop(left)
-            decision = self._decide(decider, pod, row, among)
+            decision = self._decide(decider, pod, row, avoid)
         if decision.row < 0:
             assert decision.diagnosis is not None
             message = decision.diagnosis.message().strip()
+            if avoid:
+                message += f" Above thresholds with it: {len(avoid)} nodes."
             return Landing("", (), StayReason.NOWHERE, message)
         accounts.drop(left)
         requires = self._requires(decider, decision)
@@ -246,16 +240,13 @@ class LandingNodes:
         asks = self._scheduler.world.shapes.info(replace(anew, metadata=metadata))
         return PodInfo(asks.pod, asks.shape)
 
-    def _decide(
-        self, decider: Decider, pod: Pod, row: int, among: NDArray[np.intp] | None
-    ) -> Decision:
-        """The best node but its own for what takes the pod's place."""
+    def _decide(self, decider: Decider, pod: Pod, row: int, avoid: Collection[str]) -> Decision:
+        """The best node but its own, and those avoided, for what takes the pod's place."""
         table = decider.table
         cycle = Cycle(self._twin(pod), table)
-        others = np.flatnonzero(table.open[: table.size])
-        if among is not None:
-            others = np.intersect1d(others, among)
-        cycle.restrict(others[others != row])
+        others = table.open[: table.size].astype(np.bool_)
+        others[[row, *(each for name in avoid if (each := table.row(name)) is not None)]] = False
+        cycle.restrict(np.flatnonzero(others))
         return decider.attempt(cycle)
 
     def _requires(self, decider: Decider, decision: Decision) -> tuple[int, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from koord.controllers.descheduler.planning.disruption_ledger import DisruptionLedger
 from koord.controllers.descheduler.planning.load_columns import LoadColumns
 from koord.controllers.descheduler.planning.plan import PlannedStep, StayingPod, StayReason
@@ -14,20 +12,14 @@ from koord.controllers.descheduler.planning.plan import PlannedStep, StayingPod,
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
     from koord.api.kinds.pod import Pod
     from koord.controllers.descheduler.framework.handle import StrategyEvictor
     from koord.controllers.descheduler.framework.points import Evict, PodEviction
-    from koord.controllers.descheduler.planning.landing import Landing, LandingNodes
+    from koord.controllers.descheduler.planning.landing import LandingNodes
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
 BY_LOAD = frozenset({"LowNodeLoad"})
 """Strategies that move pods for load alone: a step of theirs that takes none off is left out."""
-
-LEAST_GAIN_POINTS = 3.0
-_SMALL = 0.75
-"""Which part of another pod's load is small beside it."""
 
 
 class WantedPod(NamedTuple):
@@ -61,12 +53,10 @@ class PlanningEvictor:
         thresholds: Mapping[str, float],
         rests: Callable[[Pod], bool] = lambda pod: False,
     ) -> None:
-        self._landing, self._rests = landing, rests
+        self._rests = rests
+        self._landing = landing
         self._budgets = DisruptionLedger(snapshot)
         self.loads = LoadColumns(snapshot, thresholds)
-        self._rows: NDArray[np.intp] | None = None
-        # By node, the largest share of it that a pod uses which waits for its limit.
-        self._later: dict[str, float] = {}
         self._moving: set[str] = set()
         self.steps: list[PlannedStep] = []
         self.wanted: list[WantedPod] = []
@@ -80,7 +70,10 @@ class PlanningEvictor:
         """
         self._moving.add(pod.metadata.uid)
         self._budgets.add(pod)
-        self.loads.move(pod, pod.spec.node_name, target)
+        if pod.metadata.deletion_timestamp is None:
+            # One that is being deleted has left already, as far as loads go.
+            self.loads.move(pod, pod.spec.node_name, "")
+        self.loads.comes(pod, target)
 
     def take(self, pod: Pod, request: PodEviction) -> bool:
         """Whether the pod's move is a step of the plan now."""
@@ -90,57 +83,24 @@ class PlanningEvictor:
         if self._landing is None:
             self._add(pod, request, "", (), 0.0)
             return True
-        if request.plugin in BY_LOAD and self._rests(pod):
-            message = "its workload's pod came to this node within the hour, for load"
+        source, by_load = pod.spec.node_name, request.plugin in BY_LOAD
+        if by_load and not self.loads.is_high(source):
+            message = f"{source} is not above thresholds any more, all that moves counted"
+            return self.stays(pod, request, StayReason.NO_GAIN, message)
+        if by_load and self._rests(pod):
+            message = "a pod of its controller came to this node within the hour, for load"
             return self.stays(pod, request, StayReason.RESTS, message)
-        if request.plugin in BY_LOAD and self._is_small(pod):
-            message = "a pod of this node that uses more goes first, once its limit lets it"
-            return self.stays(pod, request, StayReason.LIMIT, message)
-        landing = self._landed(self._landing, pod, by_load=request.plugin in BY_LOAD)
+        landing = self._landing.move(pod, self.loads.too_full_for(pod) if by_load else ())
         if landing.reason is not None:
             return self.stays(pod, request, landing.reason, landing.message)
-        source = pod.spec.node_name
         gain = self.loads.move(pod, source, landing.node)
-        if request.plugin in BY_LOAD and gain < LEAST_GAIN_POINTS:
+        if by_load and gain <= 0:
             self.loads.move(pod, landing.node, source)
             self._landing.take_back()
             message = f"on {landing.node}, where the scheduler puts it, load would be as high"
             return self.stays(pod, request, StayReason.NO_GAIN, message)
         self._add(pod, request, landing.node, landing.requires, gain)
         return True
-
-    def comes_later(self, pod: Pod) -> None:
-        """Notes a pod that a limit keeps for now."""
-        node = pod.spec.node_name
-        used = self.loads.share(pod)
-        self._later[node] = max(self._later.get(node, 0.0), used)
-
-    def _is_small(self, pod: Pod) -> bool:
-        """Whether one that takes more load off the same node only waits for its limit.
-
-        Two small ones would be moved instead of it.
-        """
-        return self.loads.share(pod) < _SMALL * self._later.get(pod.spec.node_name, 0.0)
-
-    def _landed(self, nodes: LandingNodes, pod: Pod, *, by_load: bool) -> Landing:
-        """Where the pod goes: by load to a node that stays well below its thresholds, if any does.
-
-        The scheduler chooses among those; what it would choose of all is asked first, as mostly
-        that is one of them.
-        """
-        landing = nodes.move(pod)
-        if not by_load or landing.reason is not None:
-            return landing
-        rooms = self.loads.rooms(pod)
-        if self._rows is None:
-            self._rows = nodes.rows(self.loads.names)
-        chosen = nodes.rows([landing.node])
-        roomy = self._rows[rooms]
-        if np.isin(chosen, roomy).all() or not len(roomy):
-            return landing
-        nodes.take_back()
-        better = nodes.move(pod, roomy)
-        return better if better.reason is None else nodes.move(pod)
 
     def _forbidden(self, pod: Pod) -> tuple[StayReason, str] | None:
         if pod.metadata.uid in self._moving:
@@ -210,7 +170,6 @@ class ProfilePlanningEvictor:
             refusal = self._evictor.refusal(pod)
             return self._planning.stays(pod, request, StayReason.LIMIT, refusal)
         if self._kept is not None and (why := self._kept(pod)):
-            self._planning.comes_later(pod)
             return self._planning.stays(pod, request, StayReason.LIMIT, why)
         if not self._planning.take(pod, request):
             return False

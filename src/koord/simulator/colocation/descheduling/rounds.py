@@ -48,7 +48,7 @@ SHIPPED: dict[str, Any] = {
                     "args": {
                         "nodeMetricExpirationSeconds": 300,
                         "prodLowThresholds": {"cpu": 45},
-                        "prodHighThresholds": {"cpu": 60},
+                        "prodHighThresholds": {"cpu": 63},
                         "anomalyCondition": {"consecutiveAbnormalities": 2},
                     },
                 }

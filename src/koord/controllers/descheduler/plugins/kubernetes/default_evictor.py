@@ -6,7 +6,7 @@ Rule: docs/reference/descheduling.md#defaultevictor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import field
 
@@ -167,11 +167,29 @@ class DefaultEvictorArgs(PluginArgs, frozen=True):
         }
 
 
-class FilterVerdict(NamedTuple):
-    """What a round's filter said of a pod, which is held, so that its identity is its own."""
+class FilterVerdicts:
+    """What a round's filter said of pods, which are held, so that their identities are their own.
 
-    pod: Pod
-    may_go: bool
+    Args:
+        most: pods of which it is remembered.
+    """
+
+    def __init__(self, most: int = 0) -> None:
+        self._most = most
+        self._may_go: dict[int, Pod] = {}
+        self._stay: dict[int, Pod] = {}
+
+    def of(self, pod: Pod) -> bool | None:
+        """Whether the pod may go; None where nothing is remembered."""
+        key = id(pod)
+        if key in self._may_go:
+            return True
+        return False if key in self._stay else None
+
+    def put(self, pod: Pod, may_go: bool) -> None:
+        """Remembers it, unless there are too many."""
+        if len(self._may_go) + len(self._stay) < self._most:
+            (self._may_go if may_go else self._stay)[id(pod)] = pod
 
 
 class DefaultEvictor(DeschedulerPlugin):
@@ -187,21 +205,27 @@ class DefaultEvictor(DeschedulerPlugin):
         self._node_selector = label_text.parse(args.node_selector)
         self._threshold: int | None = None
         self._targets: Sequence[Node] = ()
-        self._verdicts: dict[int, FilterVerdict] = {}
-        self._most_verdicts = 0
+        self._verdicts = FilterVerdicts()
+        # Those of the round before, where nothing but the pods themselves decides them.
+        self._earlier = FilterVerdicts()
+        looks_around = bool(self._protections & {WITH_CLAIM, WITHOUT_BUDGET})
+        self._lasts = not looks_around and args.min_replicas <= 1
         handle.on_round(self._begin_round)
         self._constraints = tuple(self._held_constraints())
 
     def filter(self, pod: Pod) -> bool:
-        """Whether the pod may be a candidate at all; one answer a round, however often asked."""
-        verdict = self._verdicts.get(id(pod))
-        if verdict is not None:
-            return verdict.may_go
-        verdict = FilterVerdict(pod, not self.refusal(pod))
-        # Those of the round, and of whoever asks with pods of his own: some, never more and more.
-        if self.args.min_pod_age is None and len(self._verdicts) < self._most_verdicts:
-            self._verdicts[id(pod)] = verdict
-        return verdict.may_go
+        """Whether the pod may be a candidate at all; one answer a round, however often asked, and
+        the same in the next ones unless the pod changes or something else decides it.
+        """
+        may_go = self._verdicts.of(pod)
+        if may_go is None:
+            may_go = self._earlier.of(pod)
+            if may_go is None:
+                may_go = not self.refusal(pod)
+            # Those of the round, and of whoever asks with pods of his own: never more and more.
+            if self.args.min_pod_age is None:
+                self._verdicts.put(pod, may_go)
+        return may_go
 
     def refusal(self, pod: Pod) -> str:
         """By which rule the pod is no candidate; empty where it is one."""
@@ -238,9 +262,12 @@ class DefaultEvictor(DeschedulerPlugin):
         return await self.handle.evictions.evict(pod, request)
 
     def _begin_round(self, snapshot: ClusterSnapshot) -> None:
-        self._verdicts = {}
-        self._most_verdicts = 2 * len(snapshot.pods)
-        self._threshold = self._priority_threshold(snapshot)
+        threshold = self._priority_threshold(snapshot)
+        lasts = self._lasts and threshold == self._threshold
+        # A pod that has changed is another object.
+        self._earlier = self._verdicts if lasts else FilterVerdicts()
+        self._verdicts = FilterVerdicts(2 * len(snapshot.pods))
+        self._threshold = threshold
         self._targets = [
             node
             for node in snapshot.nodes

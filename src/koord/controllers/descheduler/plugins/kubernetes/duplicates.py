@@ -80,27 +80,53 @@ class RemoveDuplicates(DeschedulerPlugin):
         selected = pod_filter(self.args.namespaces, None, self.handle.evictor.accepts)
         duplicates: dict[OwnerKey, dict[str, list[Pod]]] = {}
         occurrences: Counter[OwnerKey] = Counter()
+        alike = _Identities(frozenset(self.args.exclude_owner_kinds))
         for node in nodes:
             identities: set[tuple[str, ...]] = set()
             for pod in self.handle.snapshot.pods_on(node.metadata.name):
-                if not selected(pod) or not self._is_owned(pod):
+                if not selected(pod):
                     continue
-                images = sorted(container.image for container in pod.spec.containers)
-                owner_keys = _owner_keys(pod, images)
+                owner_keys, identity = alike.of(pod)
                 for key in owner_keys:
                     occurrences[key] += 1
-                # A single owner's key says all that an identity does.
-                identity = owner_keys[0] if len(owner_keys) == 1 else _identity(pod, images)
                 if identity in identities:
                     for key in owner_keys:
                         by_node = duplicates.setdefault(key, {})
                         by_node.setdefault(node.metadata.name, []).append(pod)
-                identities.add(identity)
+                if owner_keys:
+                    identities.add(identity)
         return duplicates, occurrences
 
-    def _is_owned(self, pod: Pod) -> bool:
+
+class _Identities:
+    """What pods are told apart by, worked out once for pods that share owners and containers.
+
+    Args:
+        excluded: kinds of owners whose pods are no duplicates.
+    """
+
+    def __init__(self, excluded: frozenset[str]) -> None:
+        self._excluded = excluded
+        # By the identity of parts, which the pods of a round hold.
+        self._by_parts: dict[tuple[str, int, int], tuple[list[OwnerKey], tuple[str, ...]]] = {}
+
+    def of(self, pod: Pod) -> tuple[list[OwnerKey], tuple[str, ...]]:
+        """Keys by owner, none of a pod that is not looked at; and what its duplicates share."""
+        meta, containers = pod.metadata, pod.spec.containers
+        parts = meta.namespace, id(meta.owner_references), id(containers)
+        found = self._by_parts.get(parts)
+        if found is None:
+            found = self._by_parts[parts] = self._made(pod)
+        return found
+
+    def _made(self, pod: Pod) -> tuple[list[OwnerKey], tuple[str, ...]]:
         kinds = {owner.kind for owner in pod.metadata.owner_references}
-        return bool(kinds) and kinds.isdisjoint(self.args.exclude_owner_kinds)
+        if not kinds or not kinds.isdisjoint(self._excluded):
+            return [], ()
+        images = sorted(container.image for container in pod.spec.containers)
+        keys = _owner_keys(pod, images)
+        # A single owner's key says all that an identity does.
+        return keys, keys[0] if len(keys) == 1 else _identity(pod, images)
 
 
 def _owner_keys(pod: Pod, images: Sequence[str]) -> list[OwnerKey]:

@@ -17,6 +17,7 @@ from koord.controllers.descheduler.plugins.loadaware.low_node_load_args import (
     LowNodeLoadArgs,
 )
 from koord.controllers.descheduler.plugins.loadaware.measured_nodes import (
+    LoadSums,
     classify,
     measure,
     set_thresholds,
@@ -49,11 +50,13 @@ class LowNodeLoad(DeschedulerPlugin):
         super().__init__(args, handle)
         seconds = args.detector_cache_timeout.nanoseconds / 1e9
         self._detectors = {prod: AnomalyDetectors(seconds) for prod in (False, True)}
+        self._sums = LoadSums()
 
     async def balance(self, nodes: Sequence[Node]) -> None:
         """Evicts from nodes that are high for long enough, pool by pool."""
         if self.args.paused:
             return
+        self._sums.keep({node.metadata.name for node in self.handle.snapshot.nodes})
         processed: set[str] = set()
         for pool in self.args.pools():
             await self._balance_pool(pool, _pool_nodes(pool, nodes, processed), processed)
@@ -68,6 +71,7 @@ class LowNodeLoad(DeschedulerPlugin):
             percentages.low,
             self.handle.now(),
             self.args.node_metric_expiration_seconds,
+            self._sums,
         )
         set_thresholds(measured, percentages, by_deviation=pool.use_deviation_thresholds)
         groups = classify(measured)

@@ -7,7 +7,9 @@ docs/reference/descheduling-plugins.md#usage-and-groups. CPU is in milli, all el
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api import requests
@@ -17,7 +19,7 @@ from koord.base.errors import KoordError
 from koord.kernels.quantity import Rounding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from koord.api.kinds.node import Node
     from koord.api.kinds.nodemetric import NodeMetric
@@ -134,20 +136,99 @@ def thresholds(pool: LoadPool) -> LoadThresholds:
     return LoadThresholds(low, high, prod_low, prod_high)
 
 
+class PodUsage(Mapping[PodName, UnitsByResource]):
+    """What each pod of a report uses; worked out when somebody asks, which few nodes are.
+
+    Args:
+        metric: the report.
+    """
+
+    def __init__(self, metric: NodeMetric) -> None:
+        self._metric = metric
+
+    @cached_property
+    def _by_pod(self) -> dict[PodName, UnitsByResource]:
+        return {
+            (entry.namespace, entry.name): _units(
+                entry.pod_usage.resources if entry.pod_usage else {}
+            )
+            for entry in self._metric.status.pods_metric
+        }
+
+    def __getitem__(self, key: PodName) -> UnitsByResource:
+        return self._by_pod[key]
+
+    def __iter__(self) -> Iterator[PodName]:
+        return iter(self._by_pod)
+
+    def __len__(self) -> int:
+        return len(self._by_pod)
+
+
+class _Sums(NamedTuple):
+    """What a report and the pods of its node add up to, as long as these are the same objects."""
+
+    metric: NodeMetric
+    pods: Sequence[Pod]
+    names: tuple[str, ...]
+    prod_pods: Sequence[Pod]
+    whole: UnitsByResource
+    prod: UnitsByResource
+
+
+class LoadSums:
+    """Sums by node, kept from round to round: a report comes once in several rounds."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, _Sums] = {}
+
+    def of(
+        self, node: Node, metric: NodeMetric, pods: Sequence[Pod], names: tuple[str, ...]
+    ) -> _Sums:
+        """The sums of a node."""
+        known = self._by_node.get(node.metadata.name)
+        same = known is not None and known.metric is metric and known.pods is pods
+        if known is None or not same or known.names != names:
+            known = self._by_node[node.metadata.name] = _added_up(metric, pods, names)
+        return known
+
+    def keep(self, nodes: Collection[str]) -> None:
+        """Forgets all other nodes."""
+        for name in [name for name in self._by_node if name not in nodes]:
+            del self._by_node[name]
+
+
 def measure(
     nodes: Iterable[Node],
     snapshot: ClusterSnapshot,
     resources: Iterable[str],
     now: float,
     expiration_seconds: int,
+    sums: LoadSums | None = None,
 ) -> list[MeasuredNode]:
-    """The nodes whose load is known, in their order."""
-    names = sorted(resources)
+    """The nodes whose load is known, in their order.
+
+    Args:
+        nodes: that are looked at.
+        snapshot: with their NodeMetrics and pods.
+        resources: that count.
+        now: wall time in seconds since the Unix epoch.
+        expiration_seconds: age from which on a NodeMetric says nothing.
+        sums: of earlier rounds.
+    """
+    names = tuple(sorted(resources))
+    sums = sums or LoadSums()
     measured = []
     for node in nodes:
         metric = snapshot.node_metrics.get(node.metadata.name)
         if metric is not None and _is_fresh(metric, now, expiration_seconds):
-            measured.append(_measured(node, metric, snapshot.pods_on(node.metadata.name), names))
+            found = sums.of(node, metric, snapshot.pods_on(node.metadata.name), names)
+            measured.append(
+                MeasuredNode(
+                    node, raw_units(node), found.pods, found.prod_pods, PodUsage(metric),
+                    Load(dict(found.whole)), Load(dict(found.prod)),
+                )
+            )  # fmt: skip
     return measured
 
 
@@ -158,9 +239,7 @@ def _is_fresh(metric: NodeMetric, now: float, expiration_seconds: int) -> bool:
     return now - status.update_time.timestamp() < expiration_seconds
 
 
-def _measured(
-    node: Node, metric: NodeMetric, pods: Sequence[Pod], names: Sequence[str]
-) -> MeasuredNode:
+def _added_up(metric: NodeMetric, pods: Sequence[Pod], names: tuple[str, ...]) -> _Sums:
     prod_pods = [pod for pod in pods if class_with_default(pod) is PriorityClass.PROD]
     prod_names = {(pod.metadata.namespace, pod.metadata.name) for pod in prod_pods}
     info = metric.status.node_metric
@@ -168,19 +247,15 @@ def _measured(
     usage = _units(info.system_usage.resources if info.system_usage else {})
     whole = {name: usage.get(name, 0) for name in names}
     prod = dict.fromkeys(names, 0)
-    pod_usage: dict[PodName, UnitsByResource] = {}
     for entry in metric.status.pods_metric:
-        used = _units(entry.pod_usage.resources if entry.pod_usage else {})
-        key = entry.namespace, entry.name
-        pod_usage[key] = used
-        loads = (whole, prod) if key in prod_names else (whole,)
-        for name, amount in used.items():
-            for load in loads:
-                if name in load:
+        loads = (whole, prod) if (entry.namespace, entry.name) in prod_names else (whole,)
+        for name, quantity in (entry.pod_usage.resources if entry.pod_usage else {}).items():
+            if name in whole:
+                amount = requests.amount(name, quantity, Rounding.UP)
+                for load in loads:
                     load[name] += amount
     whole[requests.PODS], prod[requests.PODS] = len(pods), len(prod_pods)
-    allocatable = raw_units(node)
-    return MeasuredNode(node, allocatable, pods, prod_pods, pod_usage, Load(whole), Load(prod))
+    return _Sums(metric, pods, names, prod_pods, whole, prod)
 
 
 def raw_units(node: Node) -> UnitsByResource:

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planned rounds while everything goes wrong that may: what must hold of each move they ask for.
+
+Nodes get busy and quiet again; what they use is reported late, as by agents. Otherwise as in
+``migration/histories.py``: deschedulers are cut off, killed, two at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from koord.api.kinds.migration import PodMigrationJob
+from koord.api.kinds.nodemetric import NodeMetric
+from koord.api.kinds.pod import Pod
+from koord.api.kinds.reservation import Reservation
+from koord.api.kinds.workloads import PodDisruptionBudget
+from koord.api.protocol import keys
+from koord.api.timestamps import seconds_text
+from koord.base import faults
+from koord.base.clock import VirtualClock, VirtualLoop
+from koord.base.faults import FaultPlan, FaultRule
+from koord.controllers.descheduler.migration.arbitration.job_index import is_open
+from koord.controlplane.embedded import EmbeddedControlPlane, Options
+from koord.kube.errors import ApiError, TransportError
+from koord.kube.patches import Patch
+from tests.controllers.descheduler.migration.histories import (
+    ARGS,
+    POINTS,
+    CheckedTransport,
+    Checks,
+    MigrationHistory,
+)
+from tests.controllers.descheduler.planned_program import (
+    BY_LOAD,
+    NOW,
+    PlannedProgram,
+    configuration,
+)
+from tests.controllers.scheduler.histories.weather import STORMS, StormyTransport
+
+if TYPE_CHECKING:
+    from tests.controllers.descheduler.migration.world import World
+
+POD_MILLI, NODE_MILLI = 1000, 8000
+QUIET_MILLI, BUSY_MILLI = 200, 4000
+HIGH_MILLI = NODE_MILLI * 70 // 100
+REPORT_SECONDS = 30.0
+
+
+class PlannedChecks(Checks):
+    """What must hold of jobs that a plan made, beside what holds of all.
+
+    Attributes:
+        reported: by node, what its system used when it was last reported, in milli-cores.
+        is_calm: whether the descheduler sees what happens.
+        planned: how many jobs were looked at.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.reported: Counter[str] = Counter()
+        self.is_calm = True
+        self.planned = 0
+        self._seen: set[str] = set()
+
+    async def before_eviction(self, name: str) -> None:
+        """A pod that a plan moves goes once its place is held elsewhere."""
+        await super().before_eviction(name)
+        with suppress(ApiError):
+            pod = await self._world.client.get(Pod, name, "default")
+            for job in await self._world.jobs():
+                ref = job.spec.pod_ref
+                own = ref is not None and ref.uid == pod.metadata.uid and is_open(job)
+                if own and keys.PLANNED_NODE in job.metadata.annotations:
+                    await self._check_place(job, pod)
+
+    async def _check_place(self, job: PodMigrationJob, pod: Pod) -> None:
+        options = job.spec.reservation_options
+        name = options.reservation_ref.name if options and options.reservation_ref else ""
+        assert name, f"{job.metadata.name}: evicted without a place"
+        held = await self._world.client.get(Reservation, name)
+        planned = job.metadata.annotations[keys.PLANNED_NODE]
+        assert held.status.node_name == planned != pod.spec.node_name, (
+            f"{pod.metadata.name} leaves {pod.spec.node_name}, planned for {planned}, "
+            f"and its place is on {held.status.node_name or 'no node'}"
+        )
+
+    async def after_write(self) -> None:
+        await super().after_write()
+        jobs = [job for job in await self._world.jobs() if is_open(job)]
+        for job in jobs:
+            new = job.metadata.uid not in self._seen
+            self._seen.add(job.metadata.uid)
+            if new and keys.PLANNED_NODE in job.metadata.annotations:
+                self.planned += 1
+                if self.is_calm and self.leaders == 1:
+                    await self._check_cause(job, [each for each in jobs if each is not job])
+
+    async def _check_cause(self, job: PodMigrationJob, others: list[PodMigrationJob]) -> None:
+        """Its node is busy by what is reported, all that moves counted as moved; and a budget that
+        selects the pod allows one more than those that move already.
+        """
+        pods = {pod.metadata.uid: pod for pod in await self._world.pods()}
+        assert job.spec.pod_ref is not None
+        pod = pods.get(job.spec.pod_ref.uid)
+        if pod is None:
+            return
+        leave = {each.spec.pod_ref.uid for each in others if each.spec.pod_ref}
+        node = pod.spec.node_name
+        there = [uid for uid, each in pods.items() if each.spec.node_name == node]
+        used = self.reported[node] + POD_MILLI * len([uid for uid in there if uid not in leave])
+        assert used > HIGH_MILLI, (
+            f"{pod.metadata.name} is to leave {node}, which uses {used} of {NODE_MILLI} once "
+            "those that move already have left it"
+        )
+        app = pod.metadata.labels["app"]
+        moving = [uid for uid in leave if uid in pods and pods[uid].metadata.labels["app"] == app]
+        for budget in (await self._world.client.list(PodDisruptionBudget)).items:
+            if budget.metadata.name == app:
+                allowed = budget.status.disruptions_allowed
+                assert len(moving) < allowed, f"{app}: {allowed} may go, {len(moving)} do already"
+
+
+class PlannedHistory(MigrationHistory):
+    """One history."""
+
+    def __init__(self, plane: EmbeddedControlPlane, clock: VirtualClock, seed: int) -> None:
+        super().__init__(plane, clock, seed)
+        self.checks: PlannedChecks = PlannedChecks(self.world)
+        self.world.descheduler = self._new()
+        self.system: Counter[str] = Counter()
+        self._reporter: asyncio.Task[None] | None = None
+
+    def _new(self) -> Any:
+        checked: Any = CheckedTransport(self.world.plane.transport(), self.checks)
+        way: Any = StormyTransport(checked, self._weather)
+        wish = configuration(BY_LOAD, migration=ARGS, maxNoOfPodsToEvictPerNode=2)
+        return PlannedProgram(way, self.world.clock, wish)
+
+    async def start(self) -> None:
+        await super().start()
+        for number in range(5):
+            meta = {"name": f"n{number}"}
+            await self.world.create(
+                "slo.koordinator.sh/v1alpha1", "NodeMetric", meta["name"], spec={}
+            )
+            self.system[meta["name"]] = QUIET_MILLI
+        self._reporter = asyncio.create_task(self._report())
+
+    async def stop(self) -> None:
+        if self._reporter is not None:
+            self._reporter.cancel()
+            await asyncio.gather(self._reporter, return_exceptions=True)
+        await self.world.stop()
+
+    async def _report(self) -> None:
+        """Agents, a node after the other."""
+        while True:
+            for name in sorted(self.system):
+                await self._report_one(name)
+                await asyncio.sleep(REPORT_SECONDS / len(self.system))
+
+    async def _report_one(self, name: str) -> None:
+        pods = [pod for pod in await self.world.pods() if pod.spec.node_name == name]
+        used = {"resources": {"cpu": f"{POD_MILLI}m", "memory": "1Mi"}}
+        system = {"resources": {"cpu": f"{self.system[name]}m", "memory": "1Mi"}}
+        status = {
+            "updateTime": seconds_text(self.world.clock.wall_seconds()),
+            "nodeMetric": {"systemUsage": system},
+            "podsMetric": [
+                {"namespace": "default", "name": pod.metadata.name, "podUsage": used}
+                for pod in pods
+            ],
+        }
+        self.checks.reported[name] = self.system[name]
+        change = Patch.merge({"status": status})
+        await self.world.client.patch(NodeMetric, name, change, subresource="status")
+
+    async def heat(self) -> None:
+        """A node gets busy, most others quiet."""
+        for name in sorted(self.system):
+            self.system[name] = QUIET_MILLI
+        for name in self._draw.sample(sorted(self.system), self._draw.choice([1, 1, 2])):
+            self.system[name] = BUSY_MILLI
+
+    async def wait(self) -> None:
+        """Time for a report and some rounds."""
+        await asyncio.sleep(45.0)
+
+    async def change_weather(self) -> None:
+        self.checks.is_calm = False
+        await super().change_weather()
+
+    async def clear_up(self) -> None:
+        """The weather is fine, and after some time all is seen."""
+        self._weather.change(STORMS["calm"])
+        await asyncio.sleep(20.0)
+        self.checks.is_calm = True
+
+    async def quiet(self) -> None:
+        for name in self.system:
+            self.system[name] = QUIET_MILLI
+        self.checks.is_calm = False
+        await super().quiet()
+
+    STEPS = (heat, heat, heat, wait, wait, MigrationHistory.make_job,
+             MigrationHistory.delete_job, MigrationHistory.abort_job, MigrationHistory.delete_pod,
+             change_weather, clear_up, clear_up, MigrationHistory.restart,
+             MigrationHistory.lead_twice)  # fmt: skip
+
+
+def live(seed: int, steps: int) -> tuple[FaultPlan, int]:
+    """One history; which fault points it passed, and how many jobs plans made.
+
+    Raises:
+        AssertionError: what does not hold.
+    """
+    clock = VirtualClock(NOW)
+    lost = FaultRule(rate=0.05, error=TransportError("cut off at a fault point"))
+    plan = FaultPlan(seed=seed, rules=dict.fromkeys(POINTS, lost))
+
+    async def whole() -> int:
+        async with EmbeddedControlPlane(Options(port=None, clock=clock, seed=seed)) as plane:
+            history = PlannedHistory(plane, clock, seed)
+            try:
+                await history.start()
+                await history.play(steps)
+            finally:
+                await history.stop()
+            return history.checks.planned
+
+    with faults.inject(plan), asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
+        return plan, runner.run(whole())

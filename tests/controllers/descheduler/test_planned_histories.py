@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planned rounds of deschedulers that are late, cut off, killed and two at a time.
+
+``make soak`` plays many more (``tests/soak/subjects.py``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from koord.controllers.descheduler.migration.course import reservation_template
+from koord.controllers.descheduler.planning import load_columns
+from koord.controllers.descheduler.planning.live_cluster import LiveCluster
+from koord.controllers.descheduler.planning.load_columns import RESOURCES, LoadColumns
+from tests.controllers.descheduler.planned_histories import live
+
+STEPS = 20
+
+
+def test_what_holds_of_planned_moves_holds() -> None:
+    planned = sum(live(seed, STEPS)[1] for seed in (4, 11))
+    assert planned > 10
+
+
+def _no_others(patch: pytest.MonkeyPatch) -> None:
+    """Moves that are under way count for nothing."""
+    patch.setattr(LiveCluster, "under_way", lambda self: iter(()))
+
+
+def _old_reports(patch: pytest.MonkeyPatch) -> None:
+    """What came after a report counts for nothing."""
+    patch.setattr(load_columns, "_since", lambda measured, reported: dict.fromkeys(RESOURCES, 0))
+
+
+def _anywhere(patch: pytest.MonkeyPatch) -> None:
+    """A plan's place is not asked for."""
+    required = reservation_template._require
+
+    def other(spec: Any, operator: str, node: str) -> None:
+        if operator == "NotIn":
+            required(spec, operator, node)
+
+    patch.setattr(reservation_template, "_require", other)
+
+
+def _into_load(patch: pytest.MonkeyPatch) -> None:
+    """A move may take its own target above a threshold, for others to be moved from there."""
+    patch.setattr(LoadColumns, "too_full_for", lambda self, pod: [])
+    patch.setattr(LoadColumns, "is_high", lambda self, name: True)
+
+
+@pytest.mark.parametrize("mutant", [_no_others, _old_reports, _anywhere, _into_load])
+def test_what_does_not_hold_is_found(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        _play_until_one_fails()
+
+
+def _play_until_one_fails() -> None:
+    for seed in (11, 4, 1):
+        live(seed, STEPS)
