@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from koord.simulator.colocation.descheduling.load_account import LoadAccount
 from koord.simulator.colocation.descheduling.rounds import DeschedulerRounds
 from koord.simulator.colocation.descheduling.service_api import ServiceApi
+from koord.simulator.colocation.descheduling.service_parts import ServiceSlots
 from koord.simulator.colocation.descheduling.service_scheduler import ServiceScheduler
-from koord.simulator.colocation.descheduling.slots import ServiceSlots
 from koord.simulator.colocation.descheduling.workloads import deployments
 
 if TYPE_CHECKING:

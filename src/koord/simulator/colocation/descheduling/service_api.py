@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from koord.base.clock import VirtualClock
     from koord.kube.transport.messages import Transport
-    from koord.simulator.colocation.descheduling.slots import ServiceSlots
+    from koord.simulator.colocation.descheduling.service_parts import ServiceSlots
     from koord.simulator.colocation.descheduling.workloads import ServiceDeployment
     from koord.simulator.colocation.inputs.scenario import Scenario
 
@@ -49,7 +49,6 @@ class ServiceApi:
     Args:
         clock: of the loop that runs it.
         seed: of uids and generated names.
-        machine_of: rows of machines by the names of their nodes.
     """
 
     def __init__(self, clock: VirtualClock, seed: int) -> None:
@@ -66,9 +65,7 @@ class ServiceApi:
         self.client = self.new_client("simulation")
         names = [name async for name, _ in cluster_crds.install(self.client, crds(), force=True)]
         await cluster_crds.wait_established(self.client, names, 60.0)
-        controllers = BuiltinControllers(
-            self.new_client("controllers"), self._clock, _CONTROLLERS
-        )
+        controllers = BuiltinControllers(self.new_client("controllers"), self._clock, _CONTROLLERS)
         self.views = InformerViews(self.new_client("kubelets"))
         self.views.view(Pod).on_change(self._pod_changed, lambda old, new: self._pod_changed(new))
         self.keep(controllers.run)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.scheduler import Scheduler
     from koord.simulator.colocation.control_plane.scheduler import NodeUsageReport
     from koord.simulator.colocation.descheduling.service_api import ServiceApi
-    from koord.simulator.colocation.descheduling.slots import ServiceSlots
+    from koord.simulator.colocation.descheduling.service_parts import ServiceSlots
     from koord.simulator.colocation.inputs.scenario import Scenario
     from koord.simulator.colocation.results.result import Ints
     from koord.simulator.colocation.workload.services import MachineCapacities, ServicePods
@@ -100,17 +100,31 @@ class ServiceScheduler(day_scheduler.ScheduledCluster):
     async def start(self) -> None:
         """Follows the API server."""
         for kind in (Pod, Reservation):
-            local = self._views.view(kind)
-            self._informers.view(kind).on_change(
-                self._put(local), lambda old, new, put=self._put(local): put(new),
-                lambda last, missed, local=local: self._gone(local, last),
-            )  # fmt: skip
+            self._follow(kind)
         self._api.keep(self._informers.run)
         await self._informers.synced()
         for plugin in self._scheduler.plugins:
             for _, run in plugin.controllers():
                 self._api.keep(run)
         self._api.keep(self._run)
+
+    def _follow(self, kind: Any) -> None:
+        """Puts objects of a kind where batch tasks are too."""
+        local = self._views.view(kind)
+
+        def put(value: Object) -> None:
+            local.put(value)
+            if isinstance(value, Pod):
+                self._service_pods[value.metadata.uid] = value
+            self._wake.set()
+
+        def gone(last: Object, missed: bool) -> None:
+            local.remove(object_key(last))
+            if isinstance(last, Pod):
+                self._service_pods.pop(last.metadata.uid, None)
+            self._wake.set()
+
+        self._informers.view(kind).on_change(put, lambda old, new: put(new), gone)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -132,21 +146,6 @@ class ServiceScheduler(day_scheduler.ScheduledCluster):
             self._nodes[row].metadata.name: self._metric(row, at, report)
             for row, (at, report) in self.reports.items()
         }
-
-    def _put(self, local: Any) -> Any:
-        def put(value: Object) -> None:
-            local.put(value)
-            if isinstance(value, Pod):
-                self._service_pods[value.metadata.uid] = value
-            self._wake.set()
-
-        return put
-
-    def _gone(self, local: Any, last: Object) -> None:
-        local.remove(object_key(last))
-        if isinstance(last, Pod):
-            self._service_pods.pop(last.metadata.uid, None)
-        self._wake.set()
 
     async def _run(self) -> None:
         """Decides about services whenever any of them has changed, until none waits."""

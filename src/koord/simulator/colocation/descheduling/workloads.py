@@ -46,8 +46,8 @@ def deployments(scenario: Scenario, pods: ServicePods) -> list[ServiceDeployment
             chosen = (pods.service == service) & (group == number) & ~pods.bound
             rows = np.flatnonzero(chosen)
             # A Deployment has a replica on each machine before it has two on any.
-            turn = _turns(pods.machine[rows])
-            rows = rows[np.lexsort((pods.machine[rows], turn))]
+            ordinal = _ordinals(pods.machine[rows])
+            rows = rows[np.lexsort((pods.machine[rows], ordinal))]
             parts = max(1, -(-len(rows) // MOST_REPLICAS))
             for part, some in enumerate(np.array_split(rows, parts)):
                 if len(some):
@@ -56,30 +56,30 @@ def deployments(scenario: Scenario, pods: ServicePods) -> list[ServiceDeployment
     return made
 
 
-def _turns(machine: Ints) -> Ints:
+def _ordinals(machine: Ints) -> Ints:
     """Of each pod, how many of the same list are on its machine before it."""
     seen: dict[int, int] = {}
-    turns = []
+    ordinals = []
     for row in machine.tolist():
-        turns.append(seen.get(row, 0))
-        seen[row] = turns[-1] + 1
-    return np.array(turns, np.int64)
+        ordinals.append(seen.get(row, 0))
+        seen[row] = ordinals[-1] + 1
+    return np.array(ordinals, np.int64)
 
 
 def manifest(
-    each: ServiceDeployment, service: LatencySensitiveService, scheduler: str
+    deployment: ServiceDeployment, service: LatencySensitiveService, scheduler: str
 ) -> dict[str, Any]:
     """A Deployment as it is created."""
-    labels = {"app": each.name}
+    labels = {"app": deployment.name}
     template = {
         "metadata": {"labels": labels | pod_labels(service.qos)},
         "spec": pod_spec(service, scheduler),
     }
     return {
         "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": each.name, "namespace": NAMESPACE},
+        "metadata": {"name": deployment.name, "namespace": NAMESPACE},
         "spec": {
-            "replicas": len(each.rows),
+            "replicas": len(deployment.rows),
             "selector": {"matchLabels": labels},
             "template": template,
         },
