@@ -53,11 +53,12 @@ class ServiceClient(Client):
         if pod.metadata.namespace != day_scheduler.NAMESPACE:
             await super().bind(pod, node, timeout_seconds=timeout_seconds)
 
-    async def patch(self, kind: Any, name: str, patch: Any, namespace: str = "", *args: Any,
-                    **options: Any) -> Any:  # fmt: skip
+    async def patch(  # type: ignore[override]
+        self, target: Any, name: str, patch: Any, namespace: str = "", *args: Any, **options: Any
+    ) -> Any:
         """The same of what is written."""
         if namespace != day_scheduler.NAMESPACE:
-            return await super().patch(kind, name, patch, namespace, *args, **options)
+            return await super().patch(target, name, patch, namespace, *args, **options)
         return None
 
 
