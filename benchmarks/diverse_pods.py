@@ -21,6 +21,15 @@ NEW_SHAPES = 0.1
 """Which part of the mix's pods are of no workload."""
 _ZIPF = 1.1
 _TEAMS, _DISKS = 40, ("ssd", "hdd")
+GANG_MEMBERS = 10
+"""How many pods a gang has."""
+QUOTAS = 50
+"""How many quotas pods are charged to."""
+_DOMAIN = "koordinator.sh/"
+_QOS = _DOMAIN + "qosClass"
+_GANG = "gang.scheduling.koordinator.sh/"
+_QUOTA_NAME = "quota.scheduling.koordinator.sh/name"
+_PROD = 9500
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -99,6 +108,40 @@ def _workload(number: int) -> Parts:
     return {**_labels(number), **labels}, {**spec, "resources": resources}
 
 
+def _binding(number: int) -> Parts:
+    """CPUs of its own: LSR pods, one to four CPUs, no two with the same requests."""
+    labels = {**_labels(0), _QOS: "LSR"}
+    resources = _requests(1000 * (1 + number % 4), 256 + number)
+    return labels, {"resources": resources, "priority": _PROD}
+
+
+def _gpu_share(number: int) -> Parts:
+    """A twentieth to a fifth of a GPU."""
+    share = str(5 * (1 + number % 4))
+    cards = {_DOMAIN + "gpu-core": share, _DOMAIN + "gpu-memory-ratio": share}
+    resources = _requests(100 + number % 400, 128 + number // 400)
+    return _labels(0), {"resources": {"requests": {**resources["requests"], **cards}}}
+
+
+def _owner(number: int) -> Parts:
+    """Owners of every reservation, with requests of their own."""
+    labels, spec = _own_requests(number)
+    return {**labels, "app": "x"}, spec
+
+
+def _member(number: int) -> Parts:
+    """In gangs of :data:`GANG_MEMBERS`, each with requests of its own."""
+    labels, spec = _own_requests(number)
+    gang = {_GANG + "name": f"gang-{number // GANG_MEMBERS}"}
+    return labels, {**spec, "annotations": {**gang, _GANG + "min-available": str(GANG_MEMBERS)}}
+
+
+def _charged(number: int) -> Parts:
+    """Charged to one of :data:`QUOTAS` quotas, with requests of its own."""
+    labels, spec = _own_requests(number)
+    return {**labels, _QUOTA_NAME: f"quota-{number % QUOTAS}"}, spec
+
+
 KINDS: dict[str, Callable[[int], Parts]] = {
     "equal": _equal,
     "labels": _own_labels,
@@ -110,7 +153,17 @@ KINDS: dict[str, Callable[[int], Parts]] = {
 }
 """Pods by what is their own."""
 
-CASES = (*KINDS, "zipf")
+KOORD_KINDS: dict[str, Callable[[int], Parts]] = {
+    "binding": _binding,
+    "gpushare": _gpu_share,
+    "reservation": _owner,
+    "gang": _member,
+    "quota": _charged,
+}
+"""The same for what koord's profile alone knows, over nodes that have it; for all of them what
+containers request is each pod's own."""
+
+CASES = (*KINDS, "zipf", *KOORD_KINDS)
 """All cases; ``zipf`` is the mix."""
 
 
@@ -122,7 +175,7 @@ def documents(case: str, pods: int, seed: int = SEED) -> Iterator[bytes]:
         pods: how many.
         seed: of the mix.
     """
-    make = KINDS.get(case)
+    make = KINDS.get(case) or KOORD_KINDS.get(case)
     numbers = range(pods) if make is not None else _mixed(pods, random.Random(seed))
     for index, number in enumerate(numbers):
         labels, spec = (make or _workload)(number)
@@ -139,7 +192,8 @@ def _mixed(pods: int, draw: random.Random) -> Iterator[int]:
 
 def _document(index: int, labels: dict[str, str], spec: dict[str, Any]) -> bytes:
     meta = {"name": f"pod-{index}", "namespace": "default", "uid": f"uid-{index}", "labels": labels,
-            "creationTimestamp": "2026-01-01T00:00:00Z"}  # fmt: skip
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "annotations": spec.pop("annotations", {})}  # fmt: skip
     resources = spec.pop("resources")
     container = {"name": "main", "image": "registry.example/app:1", "resources": resources}
     whole = {"containers": [container], "schedulerName": "koord-scheduler", **spec}

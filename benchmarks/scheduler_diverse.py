@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from benchmarks.diverse_pods import CASES, SEED, ZONE, ZONES, documents
+from benchmarks.diverse_pods import CASES, KOORD_KINDS, SEED, ZONE, ZONES, documents
 from benchmarks.scheduler_profile import Shipped
 from benchmarks.scheduler_restart import Split
 from koord.api.kinds.pod import Pod
@@ -30,6 +30,8 @@ from tests.controllers.scheduler.pods import node
 from tests.controllers.scheduler.stock import Stock
 
 PROFILES = ("stock", "shipped")
+_CLUSTERS = {"binding": "numa", "gpushare": "gpushare", "reservation": "reservation",
+             "quota": "quota"}  # fmt: skip
 
 
 def stock_cluster(nodes: int) -> Stock:
@@ -92,7 +94,7 @@ def measure_shipped(case: str, nodes: int, pods: int, around: Any = nullcontext)
     """The same of the shipped profile, with the queue, the loop and the binding."""
 
     async def run() -> Split:
-        made = Shipped("shipped", nodes)
+        made = Shipped(_CLUSTERS.get(case, "shipped"), nodes)
         bodies = list(documents(case, pods))
         warm = max(1, pods // 10)
         await made.place_pods(decoded(bodies[:warm]))
@@ -169,6 +171,8 @@ def main() -> None:
     print(f"{options.nodes} nodes, {options.pods} pods, seed {SEED}; us of CPU a pod by stage")
     for profile in options.profile:
         for case in options.case:
+            if profile == "stock" and case in KOORD_KINDS:
+                continue
             split = MEASURES[profile](case, options.nodes, options.pods, around)
             each = {name: s / split.pods * 1e6 for name, s in split.seconds.items()}
             stages = ", ".join(f"{name} {us:.1f}" for name, us in each.items())

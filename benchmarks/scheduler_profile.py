@@ -15,11 +15,13 @@ from typing import Any
 
 from msgspec import structs
 
+from benchmarks.diverse_pods import QUOTAS
 from koord.api.codec import convert
 from koord.api.kinds.device import Device
 from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.pod import Pod
+from koord.api.kinds.quota import ElasticQuota
 from koord.api.kinds.reservation import Reservation
 from koord.api.kinds.service import Service
 from koord.api.kinds.topology import NodeResourceTopology
@@ -31,6 +33,7 @@ from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
 from tests.controllers.scheduler.plugins.coscheduling.gangs import member
 from tests.controllers.scheduler.plugins.deviceshare.clusters import device, gpus
+from tests.controllers.scheduler.plugins.elasticquota.objects import quota
 from tests.controllers.scheduler.plugins.loadaware.reports import amounts, metric
 from tests.controllers.scheduler.plugins.nodenumaresource.cluster import topology
 from tests.controllers.scheduler.plugins.reservation.bench import available
@@ -58,9 +61,14 @@ class Shipped:
         self.scheduler = Scheduler(self.world, found.profiles, registry)
         self.nodes = nodes
         self._numbers = count()
-        self._template = CASES[case]()
+        self._template = CASES.get(case, CASES["shipped"])()
         for index in range(nodes):
             self._add_node(case, index)
+        if case == "quota":
+            bounds = {"cpu": "10000", "memory": "100Ti"}
+            for index in range(QUOTAS):
+                made = quota(f"quota-{index}", min=bounds, max=bounds)
+                self.views.view(ElasticQuota).put(made)
         if case == "spread":
             document = {"metadata": {"name": "app", "namespace": "default"},
                         "spec": {"selector": {"app": "x"}}}  # fmt: skip

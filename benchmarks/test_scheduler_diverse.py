@@ -13,11 +13,11 @@ import pytest
 from benchmarks.conftest import RETRIES, Record
 from benchmarks.diverse_pods import documents
 from benchmarks.ratio import Ratio
-from benchmarks.scheduler_diverse import decoded, place, stock_cluster
+from benchmarks.scheduler_diverse import decoded, measure_shipped, place, stock_cluster
 from koord.api.kinds.pod import Pod
 from tests.controllers.scheduler.stock import Stock
 
-NODES = 500
+NODES, KOORD_NODES = 500, 2_000
 EARLY, LATE = 300, 30_000
 PODS, ROUNDS = 100, 5
 
@@ -46,11 +46,13 @@ def _all(case: str) -> list[Pod]:
     return decoded(documents(case, LATE + ROUNDS * (RETRIES + 1) * PODS))
 
 
-def in_turn(ours: Callable[[], float], reference: Callable[[], float]) -> Iterator[Ratio]:
+def in_turn(
+    ours: Callable[[], float], reference: Callable[[], float], rounds: int = ROUNDS
+) -> Iterator[Ratio]:
     """The fastest rounds of both; again as often as it is asked."""
     best = reference_best = float("inf")
     for _ in range(RETRIES + 1):
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             best, reference_best = min(best, ours()), min(reference_best, reference())
         yield Ratio(best, reference_best)
 
@@ -78,3 +80,20 @@ def test_pods_that_differ_beside_equal_ones(record: Record, case: str, at_least:
     differing, equal = Placed(case, EARLY), Placed("equal", EARLY)
     name = f"scheduler: pods of {NODES} nodes that differ ({case}), beside equal ones"
     gated(record, name, in_turn(differing.seconds, equal.seconds), at_least)
+
+
+def shipped_seconds(case: str) -> float:
+    """CPU seconds a pod of koord's whole profile, from the queue to the end of the binding."""
+    split = measure_shipped(case, KOORD_NODES, PODS)
+    return (sum(split.seconds.values()) - split.seconds["decode"]) / split.pods
+
+
+@pytest.mark.parametrize(
+    ("case", "at_least"), [("binding", 0.33), ("gpushare", 0.25), ("reservation", 0.22)]
+)
+def test_pods_of_koord_that_differ_beside_those_that_ask_for_little(
+    record: Record, case: str, at_least: float
+) -> None:
+    name = f"scheduler: pods of {KOORD_NODES:,} nodes that differ ({case}), beside plain ones"
+    ratios = in_turn(lambda: shipped_seconds(case), lambda: shipped_seconds("requests"), 2)
+    gated(record, name, ratios, at_least)

@@ -115,6 +115,13 @@ void choose(Program& program, const DeviceTable& table, std::uint32_t row) {
   const Request& request = demand.request;
   const MinorMask fitting = table.fitting(row, request.each);
   FUZZ_CHECK(table.fits(row, request) == (std::popcount(fitting) >= request.count));
+  if (table.has_largest_minor(row) && request.count == 1) {
+    bool enough = table.present(row) != 0;
+    for (std::size_t resource = 0; resource < kResources; ++resource) {
+      enough &= table.largest_free(resource)[row] >= request.each[resource];
+    }
+    FUZZ_CHECK(enough == (fitting != 0));
+  }
   koord::SplitMix64 lots(program.byte());
   for (const Choice choice : {Choice::kFirst, Choice::kBest, Choice::kWorst, Choice::kRandom}) {
     const MinorMask chosen = table.choose(row, request, choice, &lots);

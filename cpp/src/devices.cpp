@@ -20,7 +20,7 @@ DeviceTable::DeviceTable(std::vector<std::string> resources) : resources_(std::m
   total_.resize(resources_.size());
   used_.resize(resources_.size());
   free_.resize(resources_.size());
-  largest_.resize(resources_.size());
+  for (auto* columns : {&free_sums_, &total_sums_, &largest_}) columns->resize(resources_.size());
 }
 
 void DeviceTable::check_devices(std::span<const Device> devices) const {
@@ -49,8 +49,10 @@ std::uint32_t DeviceTable::add_row(std::span<const Device> devices) {
   check_devices(devices);
   const auto row = static_cast<std::uint32_t>(nodes_.size());
   nodes_.push_back({.offset = places_.size()});
-  for (auto* column : {&free_sums_, &total_sums_}) column->push_back(0);
-  for (auto& column : largest_) column.push_back(0);
+  for (auto* columns : {&free_sums_, &total_sums_, &largest_}) {
+    for (auto& column : *columns) column.push_back(0);
+  }
+  dominant_.push_back(0);
   for (auto* masks : {&present_, &idle_, &listed_}) masks->push_back(0);
   groups_.emplace_back();
   partitions_.emplace_back();
@@ -107,18 +109,18 @@ void DeviceTable::widen(std::uint32_t row, std::int32_t width) {
 }
 
 void DeviceTable::summarise(std::uint32_t row) {
-  std::int64_t free_sum = 0;
-  std::int64_t total_sum = 0;
-  for (auto& column : largest_) column[row] = 0;
+  for (auto* columns : {&free_sums_, &total_sums_, &largest_}) {
+    for (auto& column : *columns) column[row] = 0;
+  }
   MinorMask present = 0;
   MinorMask idle = 0;
   for (std::int32_t minor = 0; minor < width(row); ++minor) {
     const std::size_t slot = nodes_[row].offset + static_cast<std::size_t>(minor);
-    free_sum += free_[0][slot];
-    total_sum += total_[0][slot];
     bool exists = false;
     bool untouched = true;
     for (std::size_t r = 0; r < resources_.size(); ++r) {
+      free_sums_[r][row] += free_[r][slot];
+      total_sums_[r][row] += total_[r][slot];
       largest_[r][row] = std::max(largest_[r][row], free_[r][slot]);
       exists |= total_[r][slot] > 0;
       untouched &= used_[r][slot] == 0;
@@ -126,10 +128,19 @@ void DeviceTable::summarise(std::uint32_t row) {
     present |= MinorMask{exists} << minor;
     idle |= MinorMask{exists && untouched} << minor;
   }
-  free_sums_[row] = free_sum;
-  total_sums_[row] = total_sum;
   present_[row] = present;
   idle_[row] = idle;
+  dominant_[row] = find_dominant(row) ? 1 : 0;
+}
+
+bool DeviceTable::find_dominant(std::uint32_t row) const {
+  for (std::int32_t minor = 0; minor < width(row); ++minor) {
+    const std::size_t slot = nodes_[row].offset + static_cast<std::size_t>(minor);
+    bool all = true;
+    for (std::size_t r = 0; r < resources_.size(); ++r) all &= free_[r][slot] == largest_[r][row];
+    if (all) return true;
+  }
+  return false;
 }
 
 MinorMask DeviceTable::fitting(std::uint32_t row, std::span<const std::int64_t> each) const {

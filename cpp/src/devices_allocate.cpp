@@ -3,6 +3,7 @@
 // worth.
 #include <algorithm>
 
+#include "divide.hpp"
 #include "koord/devices.hpp"
 
 namespace koord::devices {
@@ -20,8 +21,8 @@ bool better(const Ranked& a, const Ranked& b) {
 }  // namespace
 
 std::int64_t usage_score(Strategy strategy, std::int64_t total, std::int64_t used) {
-  if (strategy == Strategy::kMostAllocated) return std::min(used, total) * 100 / total;
-  return used > total ? 0 : (total - used) * 100 / total;
+  if (strategy == Strategy::kMostAllocated) return divide(std::min(used, total) * 100, total);
+  return used > total ? 0 : divide((total - used) * 100, total);
 }
 
 GpuMemory complete_memory(GpuMemory asked, std::int64_t card_bytes) {
@@ -61,16 +62,21 @@ std::int64_t DeviceTable::score(std::uint32_t row, const Request& request,
   std::int64_t sum = 0;
   std::int64_t weights = 0;
   for (std::size_t r = 0; r < scoring.weights.size(); ++r) {
-    std::int64_t totals = 0;
-    std::int64_t left = 0;
-    for (const std::int64_t amount : total(row, r)) totals += amount;
-    for (const std::int64_t amount : free(row, r)) left += amount;
+    const std::int64_t totals = total_sums_[r][row];
     if (totals == 0 || scoring.weights[r] == 0) continue;
-    sum +=
-        scoring.weights[r] * usage_score(scoring.strategy, totals, totals - left + request.each[r]);
+    const std::int64_t used = totals - free_sums_[r][row] + request.each[r];
+    sum += scoring.weights[r] * usage_score(scoring.strategy, totals, used);
     weights += scoring.weights[r];
   }
-  return weights == 0 ? 0 : sum / weights;
+  return weights == 0 ? 0 : divide(sum, weights);
+}
+
+bool DeviceTable::scores_alike(std::uint32_t row, std::uint32_t other) const {
+  for (std::size_t r = 0; r < resources_.size(); ++r) {
+    if (total_sums_[r][row] != total_sums_[r][other]) return false;
+    if (free_sums_[r][row] != free_sums_[r][other]) return false;
+  }
+  return true;
 }
 
 MinorMask DeviceTable::candidates(std::uint32_t row, const Request& request,

@@ -86,6 +86,18 @@ def _stamped(version: str) -> str:
     return " ".join(("-s -w", *(f"-X {package}.{name}={value}" for name, value in stamp.items())))
 
 
+def _helm() -> str:
+    """Which Kubernetes helm takes for granted where it asks no cluster."""
+    major, minor, _ = KUBERNETES.split(".")
+    packages = ("pkg/chartutil", "pkg/lint/rules")
+    stamps = (
+        f"-X helm.sh/helm/v3/{package}.k8sVersion{part}={value}"
+        for package in packages
+        for part, value in (("Major", major), ("Minor", minor))
+    )
+    return " ".join(("-s -w", *stamps))
+
+
 _KUBERNETES_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 # How its nodes and pods behave: ready at once, ended when deleted.
 _STAGES = (
@@ -113,6 +125,7 @@ MODULES = (
         {"kubectl-1.32": "k8s.io/kubernetes/cmd/kubectl"},
         _stamped(OLDER_KUBERNETES),
     ),
+    Module("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, _helm()),
 )
 
 

@@ -64,8 +64,14 @@ class Authority:
         """Its own certificate."""
         return self.folder / f"{self.name}.crt"
 
-    def issue(self, name: str, organization: str = "", server: bool = False) -> tuple[Path, Path]:
-        """A certificate for ``name`` and its key, as files; a server's is for loopback."""
+    def issue(
+        self,
+        name: str,
+        organization: str = "",
+        server: bool = False,
+        addresses: tuple[str, ...] = (),
+    ) -> tuple[Path, Path]:
+        """A certificate for ``name`` and its key, as files; a server's is for loopback and more."""
         key = new_key(self.folder / f"{name}.key")
         attributes = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
         if organization:
@@ -75,7 +81,8 @@ class Authority:
             x509.ExtendedKeyUsage([usage]), critical=False
         )
         if server:
-            names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+            reached = (ipaddress.ip_address(each) for each in ("127.0.0.1", *addresses))
+            names = [x509.DNSName("localhost"), *map(x509.IPAddress, reached)]
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         return self._write(builder, name), self.folder / f"{name}.key"
 

@@ -18,6 +18,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 # what mostly waits.
 LONG = (
     "hostile/test_neighbours.py",
+    "deploy/test_installation.py",
     "loop/test_loop.py",
     "loop/test_kinds_served.py",
     "loop/test_profile_demo.py",

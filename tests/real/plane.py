@@ -105,8 +105,15 @@ class RealControlPlane:
         programs: in the order in which they were started.
     """
 
-    def __init__(self, folder: Path, *, api_flags: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        api_flags: tuple[str, ...] = (),
+        server_addresses: tuple[str, ...] = (),
+    ) -> None:
         self.folder = folder
+        self._server_addresses = server_addresses
         self.port = free_port()
         self.kubeconfig = folder / "kubeconfig"
         self.programs: dict[str, Program] = {}
@@ -284,7 +291,9 @@ class RealControlPlane:
     def _make_credentials(self) -> None:
         self.authority = Authority.create(self.folder, "authority")
         self._front = Authority.create(self.folder, "front-proxy-authority")
-        self._server = self.authority.issue("kube-apiserver", server=True)
+        self._server = self.authority.issue(
+            "kube-apiserver", server=True, addresses=self._server_addresses
+        )
         self._admin = self.authority.issue("admin", organization="system:masters")
         self._front_client = self._front.issue("front-proxy")
         new_key(self.folder / "service-accounts.key")

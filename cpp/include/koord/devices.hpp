@@ -156,12 +156,15 @@ class KOORD_API DeviceTable {
 
   // Summaries by row, kept current: over its minors, amounts of the first resource.
 
-  [[nodiscard]] std::span<const std::int64_t> free_sums() const noexcept { return free_sums_; }
-  [[nodiscard]] std::span<const std::int64_t> total_sums() const noexcept { return total_sums_; }
+  [[nodiscard]] std::span<const std::int64_t> free_sums() const noexcept { return free_sums_[0]; }
+  [[nodiscard]] std::span<const std::int64_t> total_sums() const noexcept { return total_sums_[0]; }
   /// The most of a resource that one minor has free.
   [[nodiscard]] std::span<const std::int64_t> largest_free(std::size_t resource = 0) const {
     return largest_[resource];
   }
+  /// Whether one minor has the most free of every resource: largest_free() tells then whether a
+  /// request for one device fits.
+  [[nodiscard]] bool has_largest_minor(std::uint32_t row) const { return dominant_[row] != 0; }
   /// Minors that the node reported last, healthy or not.
   [[nodiscard]] MinorMask listed(std::uint32_t row) const { return listed_[row]; }
   /// Minors that exist (any total above zero).
@@ -220,6 +223,8 @@ class KOORD_API DeviceTable {
   /// Score of a whole row if the request were placed there: all minors taken together.
   [[nodiscard]] std::int64_t score(std::uint32_t row, const Request& request,
                                    const Scoring& scoring) const;
+  /// True if two rows have as much in all and as much free, so that they score alike.
+  [[nodiscard]] bool scores_alike(std::uint32_t row, std::uint32_t other) const;
 
   /// Uses `each` on every chosen minor. Throws kInvalid if that is more than is free.
   void take(std::uint32_t row, MinorMask minors, std::span<const std::int64_t> each);
@@ -242,6 +247,7 @@ class KOORD_API DeviceTable {
   void widen(std::uint32_t row, std::int32_t width);
   void group(std::uint32_t row);
   void summarise(std::uint32_t row);
+  [[nodiscard]] bool find_dominant(std::uint32_t row) const;
   [[nodiscard]] MinorMask tightest(std::uint32_t row, std::int64_t amount) const;
   [[nodiscard]] int pick(std::uint32_t row, MinorMask rest, Choice choice,
                          SplitMix64* random) const;
@@ -252,8 +258,8 @@ class KOORD_API DeviceTable {
 
   std::vector<std::string> resources_;
   std::vector<Node> nodes_;
-  std::vector<std::int64_t> free_sums_, total_sums_;
-  std::vector<std::vector<std::int64_t>> largest_;  // by resource
+  std::vector<std::vector<std::int64_t>> free_sums_, total_sums_, largest_;  // by resource
+  std::vector<std::uint8_t> dominant_;
   std::vector<MinorMask> present_, idle_, listed_;
   std::vector<std::vector<NumaGroup>> groups_;
   std::vector<std::shared_ptr<const PartitionTable>> partitions_;

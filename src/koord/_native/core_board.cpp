@@ -8,6 +8,7 @@
 #include "columns.hpp"
 #include "koord/placement_board.hpp"
 #include "koord/placement_fit.hpp"
+#include "koord/placement_reserved.hpp"
 #include "koord/placement_spread.hpp"
 
 namespace py = pybind11;
@@ -245,6 +246,59 @@ void count_pod(const py::object& columns, const py::object& scored, std::size_t 
   nonzero.mutable_data()[rows + row] += times * memory;
 }
 
+// Resource of the nodes, place in the reservations, amount; whether it is checked, given, shared.
+using PythonAmount = std::tuple<std::size_t, std::int64_t, std::int64_t, bool, bool, bool>;
+
+std::vector<ReservedAmount> amounts_of(const std::vector<PythonAmount>& given) {
+  std::vector<ReservedAmount> amounts;
+  for (const auto& [resource, place, amount, checked, left, shared] : given) {
+    amounts.push_back({resource, place, amount, checked, left, shared});
+  }
+  return amounts;
+}
+
+Reserved reserved_of(const std::vector<Ints>& columns) {
+  if (columns.size() != 4) throw Exception(invalid("columns", "another number", "4"));
+  for (const Ints& each : columns) {
+    if (each.ndim() == 2 && each.shape(0) == columns[0].shape(0) &&
+        each.shape(1) == columns[0].shape(1)) {
+      continue;
+    }
+    throw Exception(invalid("columns", "other shapes", "[resource, slot], of equal shapes"));
+  }
+  return {columns[0].data(),
+          columns[1].data(),
+          columns[2].data(),
+          columns[3].data(),
+          static_cast<std::size_t>(columns[0].shape(1)),
+          static_cast<std::size_t>(columns[0].shape(0))};
+}
+
+py::array_t<std::uint8_t> fit_reserved(const Ints& allocatable, const Ints& requested,
+                                       const std::vector<Ints>& reserved, const Ints& rows,
+                                       const Ints& slots,
+                                       const std::vector<PythonAmount>& amounts) {
+  if (allocatable.ndim() != 2 || requested.ndim() != 2 ||
+      requested.shape(0) != allocatable.shape(0) || requested.shape(1) != allocatable.shape(1)) {
+    throw Exception(invalid("columns", "other shapes", "[resource, row], of equal shapes"));
+  }
+  const Columns columns{.allocatable = allocatable.data(),
+                        .requested = requested.data(),
+                        .stride = static_cast<std::size_t>(allocatable.shape(1)),
+                        .resources = static_cast<std::size_t>(allocatable.shape(0))};
+  std::vector<std::uint8_t> fit(static_cast<std::size_t>(rows.size()));
+  reserved_fit(columns, reserved_of(reserved), ints(rows), ints(slots), amounts_of(amounts), fit);
+  return moved_array(std::move(fit));
+}
+
+Ints score_reserved(const std::vector<Ints>& reserved, const Ints& slots,
+                    const std::vector<PythonAmount>& amounts) {
+  Ints scores(slots.size());
+  reserved_scores(reserved_of(reserved), ints(slots), amounts_of(amounts),
+                  {scores.mutable_data(), static_cast<std::size_t>(scores.size())});
+  return scores;
+}
+
 }  // namespace
 
 void register_board(py::module_& m) {
@@ -252,6 +306,8 @@ void register_board(py::module_& m) {
   add_room(m);
   m.def("spread_scores", &spread);
   m.def("count_pod", &count_pod);
+  m.def("reserved_fit", &fit_reserved);
+  m.def("reserved_scores", &score_reserved);
 }
 
 }  // namespace koord::python

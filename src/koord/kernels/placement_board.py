@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "ALONE",
     "BALANCED",
+    "BESIDE",
     "CLOSED",
     "DEFAULT",
     "LEAST",
@@ -39,13 +41,17 @@ __all__ = [
     "NONE",
     "RATIO",
     "REVERSED",
+    "SHARES",
     "SPREAD",
+    "WITHIN",
     "Board",
     "RoomCheck",
     "RoomScore",
     "Rooms",
     "count_pod",
     "count_pods",
+    "reserved_fit",
+    "reserved_scores",
     "spread_scores",
 ]
 
@@ -116,3 +122,18 @@ spread_scores = _native.spread_scores
 """``spread_scores([(label, domain, counts, weight, bias), ...], rated, rows)``: by row, the sum of
 ``counts[domain] * weight + bias`` over parts whose ``label`` is not below 0 there, rounded half up;
 -1 for rows that are not ``rated``. A ``domain`` of None takes each row for its own."""
+
+ALONE, BESIDE, WITHIN, SHARES = 1, 2, 4, 8
+"""Bits of :data:`reserved_fit`: the node has room without the reservation; with what that has left;
+no limit of the reservation is passed; it holds some of what is asked for."""
+
+reserved_fit = _native.reserved_fit
+"""``reserved_fit(allocatable, requested, reserved, rows, slots, amounts)``: the bits above for each
+pair of a row and a reservation on it. ``reserved``: what is held, used and remaining, and the most
+that one pod may use, each ``[resource, slot]``. ``amounts``: by what is asked for the resource of
+the nodes, that of the reservations (-1: none holds any), the amount, whether it has to fit, whether
+what remains is there on the node, whether holding some of it serves the pod."""
+
+reserved_scores = _native.reserved_scores
+"""``reserved_scores(reserved, slots, amounts)``: 0..100, how full reservations would be: the mean
+share of what they hold; a resource that the amounts overfill counts 0."""

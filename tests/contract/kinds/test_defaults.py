@@ -428,3 +428,21 @@ def test_defaults_come_again_with_an_update(api: Api, namespace: str) -> None:
         ]
         == 1
     )
+
+
+def test_ports_on_the_nodes_network(api: Api, namespace: str) -> None:
+    """A template leaves open what its pods get: the port of the container, on the node too."""
+    ports = [{"containerPort": 80, "protocol": "TCP"}]
+    body = deployment("a")
+    body["spec"]["template"]["spec"] |= {
+        "hostNetwork": True,
+        "containers": [container(ports=ports)],
+    }
+    template = made(api, "deployments", namespace, body)["spec"]["template"]
+    assert template["spec"]["containers"][0]["ports"] == ports
+    alone = made(api, "pods", namespace, pod("a", **template["spec"]))
+    assert alone["spec"]["containers"][0]["ports"] == [{**ports[0], "hostPort": 80}]
+    wrong = {**template["spec"], "containers": [container(ports=[{**ports[0], "hostPort": 81}])]}
+    body["spec"]["template"]["spec"] = wrong
+    answer = api.post(at("deployments", namespace), body, dryRun="All")
+    assert answer.refusal[:2] == (422, "Invalid")

@@ -12,7 +12,7 @@ import pytest
 
 from koord.controllers.descheduler.migration.course import reservation_template
 from koord.controllers.descheduler.planning import load_columns
-from koord.controllers.descheduler.planning.live_cluster import LiveCluster
+from koord.controllers.descheduler.planning.current_cluster import CurrentCluster
 from koord.controllers.descheduler.planning.load_columns import RESOURCES, LoadColumns
 from tests.controllers.descheduler.planned_histories import live
 
@@ -26,7 +26,7 @@ def test_what_holds_of_planned_moves_holds() -> None:
 
 def _no_others(patch: pytest.MonkeyPatch) -> None:
     """Moves that are under way count for nothing."""
-    patch.setattr(LiveCluster, "under_way", lambda self: iter(()))
+    patch.setattr(CurrentCluster, "under_way", lambda self: iter(()))
 
 
 def _old_reports(patch: pytest.MonkeyPatch) -> None:

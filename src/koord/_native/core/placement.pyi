@@ -191,3 +191,19 @@ def spread_scores(
     rows: Rows,
     /,
 ) -> NDArray[np.int64]: ...
+
+ReservedAmount = tuple[int, int, int, bool, bool, bool]
+
+def reserved_fit(
+    allocatable: NDArray[np.int64],
+    requested: NDArray[np.int64],
+    reserved: Sequence[NDArray[np.int64]],
+    rows: NDArray[np.intp],
+    slots: NDArray[np.intp],
+    amounts: Sequence[ReservedAmount],
+) -> NDArray[np.uint8]: ...
+def reserved_scores(
+    reserved: Sequence[NDArray[np.int64]],
+    slots: NDArray[np.intp],
+    amounts: Sequence[ReservedAmount],
+) -> NDArray[np.int64]: ...

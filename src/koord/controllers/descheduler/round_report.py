@@ -31,7 +31,7 @@ def report(past: PastRound, snapshot: ClusterSnapshot, recorder: EventRecorder) 
     told = {} if past.plan is None else _figures(past.plan)
     _LOG.info("round", extra=log.fields(number=past.number, **past.counts, **told))
     if past.dry_run:
-        _tell_steps(past.plan)
+        _log_steps(past.plan)
         return
     left: dict[str, Counter[str]] = defaultdict(Counter)
     for outcome in past.outcomes:
@@ -47,7 +47,7 @@ def _figures(plan: RoundPlan) -> dict[str, object]:
     return {"steps": len(plan.steps), "overload": f"{before:.1f}>{after:.1f}"}
 
 
-def _tell_steps(plan: RoundPlan | None) -> None:
+def _log_steps(plan: RoundPlan | None) -> None:
     """The steps of a plan that is not carried out, a line each."""
     for step in [] if plan is None else plan.steps:
         requires = ",".join(map(str, step.requires)) or "-"

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from koord.base.clock import VirtualClock
+from koord.controllers.descheduler.planning.current_cluster import MoveUnderWay
 from koord.controllers.descheduler.planning.landing import LandingNodes
-from koord.controllers.descheduler.planning.live_cluster import MoveUnderWay
 from koord.controllers.descheduler.planning.planner import PlannedRounds
 from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.registry import Registry

@@ -60,7 +60,7 @@ class HeldChanges:
         self.held = False
         self._waiting: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
 
-    def tell(self, handler: Callable[..., object], *change: Any) -> None:
+    def dispatch(self, handler: Callable[..., object], *change: Any) -> None:
         """Tells a handler of a change now, or notes it."""
         if self.held:
             self._waiting.append((handler, change))
@@ -99,8 +99,8 @@ class HeldView(Generic[ObjectT]):
 
     def on_served(self, changed: Callable[[bool], None]) -> None:
         """Tells when the kind goes from the API server, or comes after all."""
-        tell = self._changes.tell
-        self._view.on_served(lambda served: tell(changed, served))
+        dispatch = self._changes.dispatch
+        self._view.on_served(lambda served: dispatch(changed, served))
 
     def get(self, key: str) -> ObjectT | None:
         """The object of a key as it is now."""
@@ -127,16 +127,16 @@ class HeldView(Generic[ObjectT]):
         )
 
     def _one(self, added: Callable[[ObjectT], None]) -> Callable[[ObjectT], None]:
-        by, tell = self._by, self._changes.tell
-        return lambda value: tell(added, by(value))
+        by, dispatch = self._by, self._changes.dispatch
+        return lambda value: dispatch(added, by(value))
 
     def _two(self, updated: Callable[[ObjectT, ObjectT], None]) -> Callable[..., None]:
-        by, tell = self._by, self._changes.tell
-        return lambda old, new: tell(updated, by(old), by(new))
+        by, dispatch = self._by, self._changes.dispatch
+        return lambda old, new: dispatch(updated, by(old), by(new))
 
     def _last(self, deleted: Callable[[ObjectT, bool], None]) -> Callable[..., None]:
-        by, tell = self._by, self._changes.tell
-        return lambda last, unknown: tell(deleted, by(last), unknown)
+        by, dispatch = self._by, self._changes.dispatch
+        return lambda last, unknown: dispatch(deleted, by(last), unknown)
 
     def _page(
         self,
@@ -154,15 +154,15 @@ class HeldView(Generic[ObjectT]):
             made = [by(each) for each in values]
             if not changes.held:
                 return listed(made)
-            changes.tell(later, made)
+            changes.dispatch(later, made)
             return []
 
         return page
 
     def on_unreadable(self, handler: Callable[[str, UnreadableObject | None], None]) -> None:
         """Tells of objects that are there and do not decode."""
-        tell = self._changes.tell
-        self._view.on_unreadable(lambda key, why: tell(handler, key, why))
+        dispatch = self._changes.dispatch
+        self._view.on_unreadable(lambda key, why: dispatch(handler, key, why))
 
 
 class HeldViews:

@@ -257,14 +257,29 @@ class LandingNodes:
         """
         accounts, row, asks = decider.accounts, decision.row, decision.cycle.pod
         everywhere = _minds_others(asks.pod)
+        left = [
+            (number, move)
+            for number, move in enumerate(self._moves)
+            if everywhere or move.row == row
+        ]
+        if not left:
+            return ()
+
+        def fits() -> bool:
+            again = Cycle(PodInfo(asks.pod, asks.shape), decider.table)
+            return decider.try_row(again, row).row >= 0
+
+        with accounts.what_if():
+            for _, move in left:
+                accounts.add(move.row, move.left)
+            # Mostly it needs none of them, which is one question.
+            if fits():
+                return ()
         needed = []
         with accounts.what_if():
-            for number, move in enumerate(self._moves):
-                if not everywhere and move.row != row:
-                    continue
+            for number, move in left:
                 accounts.add(move.row, move.left)
-                again = Cycle(PodInfo(asks.pod, asks.shape), decider.table)
-                if decider.try_row(again, row).row < 0:
+                if not fits():
                     accounts.drop(move.left)
                     needed.append(number)
         return tuple(needed)

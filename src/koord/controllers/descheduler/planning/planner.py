@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.framework.outcomes import RoundRecord
     from koord.controllers.descheduler.framework.profile import StrategyProfile
     from koord.controllers.descheduler.framework.round import Descheduling
+    from koord.controllers.descheduler.planning.current_cluster import CurrentCluster
     from koord.controllers.descheduler.planning.landing import LandingNodes
-    from koord.controllers.descheduler.planning.live_cluster import LiveCluster
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
 
@@ -72,7 +72,7 @@ class PlannedRounds:
         *,
         dry_run: bool = False,
         is_current: Callable[[Pod], bool] = lambda pod: True,
-        live: LiveCluster | None = None,
+        live: CurrentCluster | None = None,
     ) -> None:
         self._rounds, self._landing = rounds, landing
         self._thresholds, self._now = thresholds, now

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.planning.landing import LandingNodes
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
+MOST_STEPS = 500
+"""Of a plan in which somebody looks where pods go; further pods are for the next round."""
 BY_LOAD = frozenset({"LowNodeLoad"})
 """Strategies that move pods for load alone: a step of theirs that takes none off is left out."""
 
@@ -107,6 +109,8 @@ class PlanningEvictor:
             return StayReason.PLANNED, "an earlier step of the plan moves it"
         if pod.metadata.deletion_timestamp is not None:
             return StayReason.ENDING, "it is being deleted"
+        if self._landing is not None and len(self.steps) >= MOST_STEPS:
+            return StayReason.LIMIT, f"a plan has {MOST_STEPS} steps at most"
         budget = self._budgets.refusal(pod) if self._landing is not None else ""
         return (StayReason.BUDGET, budget) if budget else None
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from koord.base.errors import KoordError
+from koord.controllers.descheduler.planning.current_cluster import CurrentCluster
 from koord.controllers.descheduler.planning.landing import LandingNodes
-from koord.controllers.descheduler.planning.live_cluster import LiveCluster
 from koord.controllers.descheduler.planning.planner import PlannedRounds, load_thresholds
 from koord.controllers.scheduler.config import load as scheduler_config
 from koord.controllers.scheduler.config.defaults import DEFAULT_SCHEDULER_NAME, KOORD_SCHEDULER_NAME
@@ -117,5 +117,5 @@ def planned_rounds(
         load_thresholds(configuration),
         clock.wall_seconds,
         dry_run=dry_run,
-        live=LiveCluster(snapshots, jobs),
+        live=CurrentCluster(snapshots, jobs),
     )

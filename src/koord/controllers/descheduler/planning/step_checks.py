@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from koord.api.kinds.pod import Pod
+    from koord.controllers.descheduler.planning.current_cluster import CurrentCluster
     from koord.controllers.descheduler.planning.landing import LandingNodes
-    from koord.controllers.descheduler.planning.live_cluster import LiveCluster
     from koord.controllers.descheduler.planning.plan import PlannedStep
     from koord.controllers.descheduler.planning.planning_evictor import WantedPod
 
@@ -33,7 +33,7 @@ class StepChecks:
     def __init__(
         self,
         landing: LandingNodes | None,
-        live: LiveCluster | None,
+        live: CurrentCluster | None,
         is_current: Callable[[Pod], bool],
     ) -> None:
         self._landing, self._live, self._is_current = landing, live, is_current
@@ -60,7 +60,7 @@ class StepChecks:
             or self._place(self._live, step, wanted.pod, done)
         )
 
-    def _budget(self, live: LiveCluster, pod: Pod, done: Collection[WantedPod]) -> str:
+    def _budget(self, live: CurrentCluster, pod: Pod, done: Collection[WantedPod]) -> str:
         """What budgets say now, which do not know of evictions that are to come."""
         if self._landing is None:
             return ""
@@ -76,7 +76,7 @@ class StepChecks:
         return ledger.refusal(pod)
 
     def _place(
-        self, live: LiveCluster, step: PlannedStep, pod: Pod, done: Collection[WantedPod]
+        self, live: CurrentCluster, step: PlannedStep, pod: Pod, done: Collection[WantedPod]
     ) -> str:
         """Whether the node takes the pod now, those counted that are on their way to it."""
         if self._landing is None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -53,6 +53,30 @@ def stacked(rows: NDArray[np.intp], overlay: Overlay) -> Overlays | None:
     return Overlays(np.array([place for place, _ in found], np.intp), columns)
 
 
+class ViewedColumns(Protocol):
+    """Columns of nodes as somebody sees them, ``[resource, row]``.
+
+    Attributes:
+        viewer: who does; the same object for all that see the same.
+    """
+
+    @property
+    def allocatable(self) -> NDArray[np.int64]:
+        """What nodes offer."""
+
+    @property
+    def requested(self) -> NDArray[np.int64]:
+        """What is taken of it."""
+
+    @property
+    def nonzero(self) -> NDArray[np.int64]:
+        """CPU and memory taken, as scores count them."""
+
+    @property
+    def viewer(self) -> object:
+        """Who sees them so."""
+
+
 class PendingPatch:
     """What PreBind plugins want written on the pod (or Reservation): one patch for all."""
 
@@ -85,6 +109,8 @@ class Cycle:
         reservations: by row, what the Reservation plugin offers there; its PreFilter sets it.
         reserved_at: bool by row asked about: whether anything is offered there. None for "ask
             ``reservations``".
+        seen_columns: gives the table's columns as the pod sees them where it has an overlay, true
+            for all rows until anything changes; None where nobody keeps these.
         members: pods of the same job that are planned in the same pass, this one included; empty
             outside of a job.
         own_rows: rows whose answers depend on more of this pod than its shape, such as a
@@ -113,6 +139,7 @@ class Cycle:
         "preferred",
         "reservations",
         "reserved_at",
+        "seen_columns",
         "shape",
         "state",
         "table",
@@ -137,6 +164,7 @@ class Cycle:
         self.overlay_generation: Hashable = 0
         self._overlay: Overlay | None = None
         self._overlays: Callable[[NDArray[np.intp]], Overlays | None] | None = None
+        self.seen_columns: Callable[[], ViewedColumns] | None = None
         self.reserved_at: Callable[[NDArray[np.intp]], NDArray[np.bool_]] | None = None
         self.reservations: Callable[[int], Sequence[Any]] = _no_reservations
 
@@ -144,6 +172,11 @@ class Cycle:
     def has_overlay(self) -> bool:
         """Whether some row's request may be less for this pod than for others."""
         return self._overlay is not None
+
+    @property
+    def has_reservations(self) -> bool:
+        """Whether reservations are offered at all."""
+        return self.reservations is not _no_reservations
 
     def copy(self) -> Cycle:
         """The same attempt; what is set in the copy does not reach this one."""
@@ -156,6 +189,7 @@ class Cycle:
         copy.preempting, copy.decider = self.preempting, self.decider
         copy._overlay, copy.reservations = self._overlay, self.reservations
         copy._overlays, copy.reserved_at = self._overlays, self.reserved_at
+        copy.seen_columns = self.seen_columns
         copy.overlay_generation = self.overlay_generation
         return copy
 
@@ -191,6 +225,7 @@ class Cycle:
         overlay: Overlay,
         generation: Hashable = 0,
         many: Callable[[NDArray[np.intp]], Overlays | None] | None = None,
+        seen: Callable[[], ViewedColumns] | None = None,
     ) -> None:
         """Sets what :meth:`overlay` answers; the Reservation plugin does, in PreFilter.
 
@@ -200,8 +235,9 @@ class Cycle:
             generation: what it depends on beside shape and row: another for a pod that is offered
                 other reservations than its equals are.
             many: says the same of many rows at once; None for "one after the other".
+            seen: gives the table's columns less that of all rows; None where nobody keeps these.
         """
-        self._overlay, self._overlays = overlay, many
+        self._overlay, self._overlays, self.seen_columns = overlay, many, seen
         self.overlay_generation = (generation,)
 
     def overlay(self, row: int) -> NDArray[np.int64] | None:
@@ -221,6 +257,8 @@ class Cycle:
         """Bool by row asked about: whether a reservation is offered there."""
         if self.reserved_at is not None:
             return self.reserved_at(rows)
+        if not self.has_reservations:
+            return np.zeros(len(rows), np.bool_)
         found = (bool(self.reservations(row)) for row in rows.tolist())
         return np.fromiter(found, np.bool_, len(rows))
 

@@ -129,10 +129,11 @@ def _check_choice(
 def _check_host_network(spec: Document, path: str, causes: Causes) -> None:
     for index, container in enumerate(spec.get("containers") or ()):
         for number, port in enumerate(container.get("ports") or ()):
-            if port.get("hostPort", 0) != port.get("containerPort", 0):
+            # A pod's are defaulted to those of the container, those of a template stay open.
+            if port.get("hostPort") and port["hostPort"] != port.get("containerPort", 0):
                 where = f"{path}.containers[{index}].ports[{number}].hostPort"
                 why = "must match `containerPort` when `hostNetwork` is true"
-                causes.invalid(where, port.get("hostPort", 0), why)
+                causes.invalid(where, port["hostPort"], why)
 
 
 def _check_dns(spec: Document, path: str, causes: Causes) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from koord.api.codec import convert
 from koord.api.kinds.node import Node
@@ -25,6 +26,8 @@ from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import reserve_pod
 from koord.controllers.scheduler.plugins.reservation.plugin import Reservation
+from koord.controllers.scheduler.plugins.reservation.state.columns import ReservationColumns
+from koord.controllers.scheduler.plugins.reservation.state.reservation_info import ReservationInfo
 
 BIRTH = "2023-11-14T22:13:20Z"
 NOW = 1_700_000_000.0
@@ -200,3 +203,10 @@ class Bench:
         row = self.table.row(node)
         assert row is not None
         return int(self.table.requested[self.table.resource(resource), row])
+
+
+def slots_of(columns: ReservationColumns, *records: ReservationInfo) -> NDArray[np.intp]:
+    """Where reservations stand in the columns, which are true then."""
+    slots = [columns.slot(record) for record in records]
+    columns.flush()
+    return np.array(slots, np.intp)

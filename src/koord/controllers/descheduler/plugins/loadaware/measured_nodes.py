@@ -136,7 +136,7 @@ def thresholds(pool: LoadPool) -> LoadThresholds:
     return LoadThresholds(low, high, prod_low, prod_high)
 
 
-class PodUsage(Mapping[PodName, UnitsByResource]):
+class ReportedPodUsage(Mapping[PodName, UnitsByResource]):
     """What each pod of a report uses; worked out when somebody asks, which few nodes are.
 
     Args:
@@ -165,7 +165,7 @@ class PodUsage(Mapping[PodName, UnitsByResource]):
         return len(self._by_pod)
 
 
-class _Sums(NamedTuple):
+class _NodeSums(NamedTuple):
     """What a report and the pods of its node add up to, as long as these are the same objects."""
 
     metric: NodeMetric
@@ -180,11 +180,11 @@ class LoadSums:
     """Sums by node, kept from round to round: a report comes once in several rounds."""
 
     def __init__(self) -> None:
-        self._by_node: dict[str, _Sums] = {}
+        self._by_node: dict[str, _NodeSums] = {}
 
     def of(
         self, node: Node, metric: NodeMetric, pods: Sequence[Pod], names: tuple[str, ...]
-    ) -> _Sums:
+    ) -> _NodeSums:
         """The sums of a node."""
         known = self._by_node.get(node.metadata.name)
         same = known is not None and known.metric is metric and known.pods is pods
@@ -225,7 +225,7 @@ def measure(
             found = sums.of(node, metric, snapshot.pods_on(node.metadata.name), names)
             measured.append(
                 MeasuredNode(
-                    node, raw_units(node), found.pods, found.prod_pods, PodUsage(metric),
+                    node, raw_units(node), found.pods, found.prod_pods, ReportedPodUsage(metric),
                     Load(dict(found.whole)), Load(dict(found.prod)),
                 )
             )  # fmt: skip
@@ -239,7 +239,7 @@ def _is_fresh(metric: NodeMetric, now: float, expiration_seconds: int) -> bool:
     return now - status.update_time.timestamp() < expiration_seconds
 
 
-def _added_up(metric: NodeMetric, pods: Sequence[Pod], names: tuple[str, ...]) -> _Sums:
+def _added_up(metric: NodeMetric, pods: Sequence[Pod], names: tuple[str, ...]) -> _NodeSums:
     prod_pods = [pod for pod in pods if class_with_default(pod) is PriorityClass.PROD]
     prod_names = {(pod.metadata.namespace, pod.metadata.name) for pod in prod_pods}
     info = metric.status.node_metric
@@ -255,7 +255,7 @@ def _added_up(metric: NodeMetric, pods: Sequence[Pod], names: tuple[str, ...]) -
                 for load in loads:
                     load[name] += amount
     whole[requests.PODS], prod[requests.PODS] = len(pods), len(prod_pods)
-    return _Sums(metric, pods, names, prod_pods, whole, prod)
+    return _NodeSums(metric, pods, names, prod_pods, whole, prod)
 
 
 def raw_units(node: Node) -> UnitsByResource:

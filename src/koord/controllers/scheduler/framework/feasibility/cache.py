@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
-    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.cycle import Cycle, ViewedColumns
     from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
     from koord.controllers.scheduler.framework.feasibility.participants import (
         Participants,
@@ -197,7 +197,7 @@ class FeasibilityCache:
             self._retire(entry, self._scores, participants.scores.numbers, entry.score_generations)
         entry.participants = participants
         if kernels is None or not kernels.equals(entry.fit_kernels):
-            entry.kernels_answered = False
+            entry.viewer = None
         entry.fit_kernels = kernels
         if entry.rank is not self.table.rank:
             entry.rank = self.table.rank
@@ -237,17 +237,21 @@ class FeasibilityCache:
         assert participants is not None, "an entry whose participants nobody has found"
         if kernels is None or not self._together:
             return participants.filters, participants.scores
+        seen: ViewedColumns | None = None
         if cycle.has_overlay:
-            entry.kernels_answered = False
-            return participants.filters, participants.scores
-        everywhere = changed.all or not entry.kernels_answered
+            if cycle.seen_columns is None:
+                entry.viewer = None
+                return participants.filters, participants.scores
+            seen = cycle.seen_columns()
+        viewer = self.table if seen is None else seen.viewer
+        everywhere = changed.all or entry.viewer is not viewer
         if everywhere:
             for number in kernels.checks:
                 entry.filter_generations[number] = _KEPT
             for number in kernels.ratings:
                 entry.score_generations[number] = _KEPT
-            entry.kernels_answered = True
-        kernels.put(entry.board, self.table, changed, everywhere)
+            entry.viewer = viewer
+        kernels.put(entry.board, seen or self.table, self.table, changed, everywhere)
         return kernels.filters, kernels.scores
 
     def _refresh(

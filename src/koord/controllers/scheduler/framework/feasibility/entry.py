@@ -39,7 +39,8 @@ class FeasibilityEntry:
         participants: who takes part while the table's generation stays.
         fit_kernels: those among them whose kernels answer together; None if there are none.
         nodes_version: the table's when the board was told which rows are closed.
-        kernels_answered: whether what stands on the board is the kernels' answer.
+        viewer: for whom the kernels answered what stands on the board: the table, or who sees its
+            columns otherwise; None where it is not their answer.
         kept_rejections: why rows are refused, once somebody asked.
     """
 
@@ -51,7 +52,6 @@ class FeasibilityEntry:
         "fit_kernels",
         "generation",
         "kept_rejections",
-        "kernels_answered",
         "layout",
         "nodes_version",
         "own_rows",
@@ -61,6 +61,7 @@ class FeasibilityEntry:
         "rank",
         "score_generations",
         "version",
+        "viewer",
     )  # fmt: skip
 
     def __init__(self, table: NodeTable, filters: int, rules: Sequence[tuple[int, int]]) -> None:
@@ -83,7 +84,7 @@ class FeasibilityEntry:
         self.version = self.generation = -1
         self.participants: ShapeParticipants | None = None
         self.fit_kernels: FitKernels | None = None
-        self.kernels_answered = False
+        self.viewer: object = None
         self.kept_rejections: KeptRejections | None = None
         self.filter_generations: list[Any] = [SKIPPED] * filters
         self.score_generations: list[Any] = [SKIPPED] * scores

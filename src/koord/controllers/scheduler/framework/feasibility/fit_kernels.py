@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.changed_rows import ChangedRows, Rows
-    from koord.controllers.scheduler.framework.cycle import Cycle
+    from koord.controllers.scheduler.framework.cycle import Cycle, ViewedColumns
     from koord.controllers.scheduler.framework.feasibility.participants import (
         NumberedPlugin,
         ShapeParticipants,
@@ -79,11 +79,27 @@ class FitKernels:
             return False
         return self is other or (self.checks, self.ratings) == (other.checks, other.ratings)
 
-    def put(self, board: Board, table: NodeTable, changed: ChangedRows, everywhere: bool) -> None:
-        """Puts on the board what the kernels say of rows that changed, or of all."""
+    def put(
+        self,
+        board: Board,
+        columns: NodeTable | ViewedColumns,
+        table: NodeTable,
+        changed: ChangedRows,
+        everywhere: bool,
+    ) -> None:
+        """Puts on the board what the kernels say of rows that changed, or of all.
+
+        Args:
+            board: of the entry.
+            columns: the table's, or as the pod sees them.
+            table: the nodes.
+            changed: the rows.
+            everywhere: all rows.
+        """
         rows: Rows | None = table.rows if everywhere else changed.rows(self._depends)
         if rows is not None:
-            self._native.put(board, table.allocatable, table.requested, table.nonzero, rows)
+            seen = columns.allocatable, columns.requested, columns.nonzero
+            self._native.put(board, *seen, rows)
 
 
 class FitKernelTable:

@@ -73,6 +73,9 @@ _NRT_EVENT = "noderesourcetopologies.v1alpha1.topology.node.k8s.io"
 _OWN_REQUEST = int(PodField.KOORD_LABELS | PodField.ANNOTATIONS)
 
 
+_NOWHERE = np.zeros(0, np.bool_)
+
+
 class NodeNUMAResource(Plugin):
     """Which CPUs and zones a pod gets, and whether a node has them.
 
@@ -118,7 +121,11 @@ class NodeNUMAResource(Plugin):
     def idle_points(self, shape: PodShape) -> Collection[str]:
         """Pods that ask for nothing; where neither pod nor any node cares for CPUs and zones."""
         if self._easy(shape) is None:
-            return () if _asks(shape) else ("filter", "score")
+            if not _asks(shape):
+                return ("filter", "score")
+            # It has nothing to do at Permit for anybody. But who has a kernel is told from who has
+            # none by this alone, where containers ask for the same.
+            return () if self._scored(shape) is None else ("permit",)
         points = ("pre_filter", "filter", "reserve", "pre_bind")
         return points if _asks(shape) else (*points, "score")
 
@@ -128,8 +135,21 @@ class NodeNUMAResource(Plugin):
 
     def score_kernel(self, shape: PodShape) -> RoomScore | None:
         """All that :meth:`score` asks where neither pod nor any node cares."""
-        request = self._easy(shape)
+        request = self._scored(shape)
         return None if request is None else self._scorer_by_row.fit_kernel(request)
+
+    def _scored(self, shape: PodShape) -> NUMARequest | None:
+        """What a pod asks for whose score follows from the table's columns alone.
+
+        Nodes that differ in more than these, where no node is constrained, are those without a CPU
+        topology, and a pod that wants CPUs of its own is refused there.
+        """
+        self.cache.sync()
+        request = self._request(shape)
+        if isinstance(request, Rejection) or designated_allocation.may_be(shape):
+            return None
+        scored = self._indifferent(request) or self._goes_by_counts(request)
+        return request if scored else None
 
     def _easy(self, shape: PodShape) -> NUMARequest | None:
         """What a pod asks for that takes what any node has, and brings no allocation."""
@@ -191,8 +211,7 @@ class NodeNUMAResource(Plugin):
         if len(index) <= FEW:
             one_by_one = [self._passes(cycle, request, row) for row in index.tolist()]
             return np.array(one_by_one, np.bool_)
-        codes, unsure = self._codes(cycle, request, index)
-        passes: NDArray[np.bool_] = codes == 0
+        passes, unsure = self._quick_answers(cycle, request, rows, index)
         for place in np.flatnonzero(unsure).tolist():
             passes[place] = self._passes(cycle, request, int(index[place]))
         return passes
@@ -222,8 +241,9 @@ class NodeNUMAResource(Plugin):
         """0 to 100; higher where the configured strategy would rather have the pod."""
         request = self._need(cycle)
         self.cache.sync()
-        if self._indifferent(request):
-            return evaluate_rows(cycle, rows, self._scorer_by_row.fit_kernel(request).score)
+        kernel = self.score_kernel(cycle.shape)
+        if kernel is not None:
+            return evaluate_rows(cycle, rows, kernel.score)
         columns = self.cache.count() if self.cache.constrained else self.cache.columns
         return self._scorer_by_row.scores(cycle, request, columns, self._index(rows))
 
@@ -323,6 +343,20 @@ class NodeNUMAResource(Plugin):
         codes = table.codes(request, index, self.handle.table)
         matters = cycle.reserved(index) & columns.DEPENDS_ON_USE[codes]
         return codes, matters | ((codes == 0) & ~table.decides(request, index))
+
+    def _quick_answers(
+        self, cycle: Cycle, request: NUMARequest, rows: Rows, index: NDArray[np.intp]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """By row, whether the columns let the pod in, and whether the node must be evaluated."""
+        if self._goes_by_counts(request) and not cycle.has_reservations:
+            passes, unsure = self.cache.count().bindable(request, rows)
+            return passes, _NOWHERE if unsure is None else passes & unsure
+        codes, unsure = self._codes(cycle, request, index)
+        return codes == 0, unsure
+
+    def _goes_by_counts(self, request: NUMARequest) -> bool:
+        """Whether a pod wants CPUs of its own and nothing besides, where no node wants more."""
+        return request.bound and not (request.numa_policy or self.cache.constrained)
 
     def _filter_designated(
         self, cycle: Cycle, request: NUMARequest, index: NDArray[np.intp]

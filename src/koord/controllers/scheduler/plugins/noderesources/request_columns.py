@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SERIAL = count()
 _FIRST = slice(0, 1)
+_MANY = 64
 _SCORED = 2  # CPU and MEMORY, the first columns
 
 
@@ -49,6 +50,9 @@ def evaluate_rows(cycle: Cycle, rows: Rows, kernel: Kernel) -> NDArray[Any]:
     table = cycle.table
     if not cycle.has_overlay:
         return kernel(table.allocatable, table.requested, table.nonzero, rows)
+    if cycle.seen_columns is not None and (isinstance(rows, slice) or len(rows) > _MANY):
+        seen = cycle.seen_columns()
+        return kernel(seen.allocatable, seen.requested, seen.nonzero, rows)
     at = np.arange(table.size)[rows] if isinstance(rows, slice) else rows
     if len(at) == 1:
         columns = columns_beside_reservations(cycle, int(at[0]))

@@ -328,9 +328,10 @@ class Reservation(ReservationPodListener, ReservationSurrogates, Plugin):
         if not self._is_few(rows):
             note = partial(self._note_order, cycle, state.attempt)
             return passes & columnar.passes(self.chooser, cycle, state.attempt, note)[rows]
-        for place, row in _places(rows, state.attempt):
-            if self.chooser.rejection(cycle, state.attempt, row) is not None:
-                passes[place] = False
+        for place, row in enumerate(np.asarray(rows).tolist()):
+            if state.attempt.records(row):
+                passes[place] &= self.chooser.rejection(cycle, state.attempt, row) is None
+            # Also where the last one went: what it was there for is no more.
             self._note_order(cycle, state.attempt, row)
         return passes
 

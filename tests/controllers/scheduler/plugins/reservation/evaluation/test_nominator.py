@@ -14,7 +14,7 @@ from koord.controllers.scheduler.framework.plugin import Normalization
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.reservation.matched_reservation import holders, nominated
 from koord.controllers.scheduler.plugins.reservation.state import fit
-from tests.controllers.scheduler.plugins.reservation.bench import Bench, available
+from tests.controllers.scheduler.plugins.reservation.bench import Bench, available, slots_of
 from tests.controllers.scheduler.pods import node, pod
 
 AFFINITY = "scheduling.koordinator.sh/reservation-affinity"
@@ -53,7 +53,7 @@ def test_score_counts_places_of_pods() -> None:
     assert record is not None
     assert fit.score(record, request) == 50
     columns = bench.book.ledger.columns
-    assert columns.scores(columns.slots([record]), request).tolist() == [50]
+    assert columns.scores(slots_of(columns, record), request).tolist() == [50]
 
 
 def test_the_lowest_order_wins_on_a_node_and_among_nodes() -> None:

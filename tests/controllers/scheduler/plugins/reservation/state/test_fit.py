@@ -16,7 +16,12 @@ from koord.controllers.scheduler.framework.cycle import Cycle
 from koord.controllers.scheduler.plugins.reservation.evaluation.cycle_state import state_of
 from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import reserve_pod
 from koord.controllers.scheduler.plugins.reservation.state import fit
-from tests.controllers.scheduler.plugins.reservation.bench import Bench, available, reservation
+from tests.controllers.scheduler.plugins.reservation.bench import (
+    Bench,
+    available,
+    reservation,
+    slots_of,
+)
 from tests.controllers.scheduler.pods import node, pod
 
 PREFIX = "scheduling.koordinator.sh/"
@@ -191,4 +196,4 @@ def test_scores(owner: dict[str, str], asks: dict[str, str], want: int) -> None:
     request = bench.info(pod("p", requests=asks)).shape.request
     columns = bench.book.ledger.columns
     assert fit.score(record, request) == want
-    assert columns.scores(columns.slots([record]), request).tolist() == [want]
+    assert columns.scores(slots_of(columns, record), request).tolist() == [want]

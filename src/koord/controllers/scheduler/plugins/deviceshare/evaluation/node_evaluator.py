@@ -80,10 +80,8 @@ class DeviceNodeEvaluator:
         if cycle_state.by_labels or cycle_state.designated or not cycle_state.request.by_count:
             return [self._diagnose_row(cycle_state, row) for row in rows.tolist()]
         rejections = self._counted(cycle_state.request, rows)
-        nodes = self.cache.nodes
-        for place, row in enumerate(rows.tolist()):
-            if nodes[row].holders and self.reservations(cycle_state, row):
-                rejections[place] = self._diagnose_row(cycle_state, row)
+        for place in self.reserved_places(cycle_state, rows):
+            rejections[place] = self._diagnose_row(cycle_state, int(rows[place]))
         return rejections
 
     def try_allocate(self, cycle_state: DeviceCycleState, row: int) -> CardAllocations | Rejection:
@@ -112,6 +110,11 @@ class DeviceNodeEvaluator:
         if not self.cache.nodes[row].holders:
             return ()
         return [one for one in cycle_state.reservations(row) if self.cache.reserved(row, one.uid)]
+
+    def reserved_places(self, cycle_state: DeviceCycleState, rows: Rows) -> list[int]:
+        """The places among some rows where the pod matches a reservation with devices."""
+        places = cycle_state.reserved_places(rows)
+        return [place for place in places if self.reservations(cycle_state, int(rows[place]))]
 
     def _may_share(self, cycle_state: DeviceCycleState, rows: Rows) -> NDArray[np.bool_]:
         """Whether nodes share GPUs the way the pod wants, by their labels alone."""
@@ -168,10 +171,9 @@ class DeviceNodeEvaluator:
         self, cycle_state: DeviceCycleState, rows: Rows, fits: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Corrects rows where reservations hold devices for the pod."""
-        nodes = self.cache.nodes
-        for place, row in enumerate(rows.tolist()):
-            if nodes[row].holders and self.reservations(cycle_state, row):
-                fits[place] = not isinstance(self.try_allocate(cycle_state, row), Rejection)
+        for place in self.reserved_places(cycle_state, rows):
+            tried = self.try_allocate(cycle_state, int(rows[place]))
+            fits[place] = not isinstance(tried, Rejection)
         return fits
 
     def _diagnose_row(self, cycle_state: DeviceCycleState, row: int) -> Rejection:

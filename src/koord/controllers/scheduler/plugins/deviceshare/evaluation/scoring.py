@@ -55,17 +55,14 @@ class DeviceScorer:
         """By row, the raw score; 0 for nodes without a Device."""
         by_count = cycle_state.request.by_count and not cycle_state.designated
         known = self._columns.known[rows]
-        scores = np.zeros(len(rows), np.int64)
-        if by_count and known.any():
-            # Rows without a Device may lie beyond the end of the device tables.
-            scores[known] = self._summed(cycle_state, rows[known])
-        nodes = self._cache.nodes
-        for place, row in enumerate(rows.tolist()):
-            if not known[place]:
-                continue
-            holders = bool(nodes[row].holders)
-            if not by_count or (holders and self._evaluator.reservations(cycle_state, row)):
-                scores[place] = self._of_row(cycle_state, row)
+        if by_count:
+            scores = self._by_count(cycle_state, rows, known)
+            places = self._evaluator.reserved_places(cycle_state, rows)
+        else:
+            scores, places = np.zeros(len(rows), np.int64), np.flatnonzero(known).tolist()
+        for place in places:
+            if known[place]:
+                scores[place] = self._of_row(cycle_state, int(rows[place]))
         return scores
 
     def score_with(
@@ -78,15 +75,26 @@ class DeviceScorer:
             return 0
         return self._score_of_pool(cycle_state, row, allocator.pool_with(matched))
 
+    def _by_count(
+        self, cycle_state: DeviceCycleState, rows: NDArray[np.intp], known: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        if known.all():
+            return self._summed(cycle_state, rows)
+        scores = np.zeros(len(rows), np.int64)
+        if known.any():
+            # Rows without a Device may lie beyond the end of the device tables.
+            scores[known] = self._summed(cycle_state, rows[known])
+        return scores
+
     def _summed(self, cycle_state: DeviceCycleState, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        total = np.zeros(len(rows), np.int64)
+        total: NDArray[np.int64] | None = None
         for kind in cycle_state.request.requests:
             demand = cycle_state.request.demand(kind)
             scores = score_rows(self._cache.tables[kind], rows, demand, self.by_type[kind])
             if cycle_state.request.secondary(kind):
                 scores[self._columns.well_planned[rows]] = 0  # they are left for Reserve
-            total += scores
-        return total
+            total = scores if total is None else total + scores
+        return np.zeros(len(rows), np.int64) if total is None else total
 
     def _of_row(self, cycle_state: DeviceCycleState, row: int) -> int:
         matched = self._evaluator.reservations(cycle_state, row)

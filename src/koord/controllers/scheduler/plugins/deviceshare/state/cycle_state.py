@@ -5,8 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.plugins.deviceshare.objects.allocation_annotation import (
@@ -23,10 +27,14 @@ class DeviceCycleState:
         templates: ``vendor-model`` to template, None where templates do not matter.
         designated: the devices that the pod is to keep; none: any.
         reservations: by row, the reservations that the pod matches.
+        reserved_at: as the cycle's.
+        reserved: whether any reservations are offered.
         by_labels: labels of a node may keep the pod off.
     """
 
-    __slots__ = ("by_labels", "designated", "request", "reservations", "templates")
+    __slots__ = (
+        "by_labels", "designated", "request", "reservations", "reserved", "reserved_at", "templates"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -41,6 +49,7 @@ class DeviceCycleState:
         self.templates = templates
         self.designated = designated
         self.reservations = cycle.reservations
+        self.reserved_at, self.reserved = cycle.reserved_at, cycle.has_reservations
         self.by_labels = request.shared and (
             bool(request.isolation) or bool(models) or templates is not None
         )
@@ -50,4 +59,14 @@ class DeviceCycleState:
         state = DeviceCycleState.__new__(DeviceCycleState)
         state.request, state.templates, state.designated = request, self.templates, self.designated
         state.reservations, state.by_labels = self.reservations, self.by_labels
+        state.reserved_at, state.reserved = self.reserved_at, self.reserved
         return state
+
+    def reserved_places(self, rows: NDArray[np.intp]) -> list[int]:
+        """The places among some rows where reservations may be offered, ascending."""
+        if not self.reserved:
+            return []
+        if self.reserved_at is None:
+            return list(range(len(rows)))
+        places: list[int] = np.flatnonzero(self.reserved_at(rows)).tolist()
+        return places

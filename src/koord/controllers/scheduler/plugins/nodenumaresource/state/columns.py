@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.node_table import NodeTable
+    from koord.controllers.scheduler.framework.plugin import Rows
     from koord.controllers.scheduler.plugins.nodenumaresource.objects.node_topology import (
         NodeTopology,
     )
@@ -50,7 +51,8 @@ NOT_ENOUGH = _CODE[reasons.NOT_ENOUGH_CPUS]
 DEPENDS_ON_USE = np.array([refusal is None or not refusal.unresolvable for refusal in REJECTIONS])
 
 _POLICIES = {policy: code for code, policy in enumerate(TopologyPolicy)}
-_BINDS: dict[str, int] = {BindPolicy.FULL_PCPUS: 1, BindPolicy.SPREAD_BY_PCPUS: 2}
+_FULL = 1
+_BINDS: dict[str, int] = {BindPolicy.FULL_PCPUS: _FULL, BindPolicy.SPREAD_BY_PCPUS: 2}
 
 
 class NUMAColumns:
@@ -175,6 +177,32 @@ class NUMAColumns:
         requested_amounts = np.where(bound, np.ceil(request.cpu_milli * ratio), request.cpu_milli)
         short = over & (requested_amounts > table.allocatable[CPU, rows] - used)
         code[short] = _CODE[reasons.INSUFFICIENT_AMPLIFIED_CPU]
+
+    def bindable(
+        self, request: NUMARequest, rows: Rows
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_] | None]:
+        """What :meth:`codes` and :meth:`decides` say where no row is constrained, in short.
+
+        Args:
+            request: with CPUs of its own and without a NUMA policy.
+            rows: which.
+
+        Returns:
+            By row, whether no code would hold; and where that is not the whole answer, None for
+            nowhere.
+        """
+        kind = _BINDS.get(request.required, 0)
+        passes = (self.free, self.whole, self.cores)[kind][rows] >= request.cpus
+        threads = self.threads[rows]
+        if kind == _FULL:
+            most = int(threads.max(initial=0))
+            aligned = [bool(each) and request.cpus % each == 0 for each in range(most + 1)]
+            passes &= np.array(aligned)[threads]
+        else:
+            passes &= threads > 0
+        if request.cpu_milli % MILLI:
+            passes[:] = False
+        return passes, ~self.uniform[rows] if kind == _FULL else None
 
     def decides(self, request: NUMARequest, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """By row, whether a code of 0 is the whole answer for pods that use no reservation."""

@@ -43,8 +43,7 @@ def passes(
         found[row] = chooser.rejection(cycle, attempt, row) is None
         note(row)
     if attempt.matches.orders:
-        for row in flat.rows.tolist():
-            attempt.note_order(row, None)
+        attempt.matches.orders.keep(flat.others)
     return found
 
 

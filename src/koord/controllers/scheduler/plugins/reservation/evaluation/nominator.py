@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.rejection import Rejection
+    from koord.controllers.scheduler.plugins.reservation.state.columns import ColumnFit
+    from koord.controllers.scheduler.plugins.reservation.state.matched_rows import (
+        SingleReservationRows,
+    )
     from koord.controllers.scheduler.plugins.reservation.state.reservation_info import (
         ReservationInfo,
     )
-    from koord.controllers.scheduler.plugins.reservation.state.shape_matches import (
-        PodMatches,
-        SingleReservationRows,
-    )
+    from koord.controllers.scheduler.plugins.reservation.state.shape_matches import PodMatches
 
 
 class ReservationNominator:
@@ -136,10 +137,20 @@ class ReservationNominator:
         self, cycle: Cycle, attempt: PodMatches, flat: SingleReservationRows, *, skip_node: bool
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Where amounts let the pod use the reservation, and where it needs none."""
-        columns = attempt.matches.book.ledger.columns
-        found = columns.fits(flat.slots, flat.rows, cycle.shape.request, self.skipped)
-        usable = found.within if skip_node else found.within & found.beside
+        found = self._fits(cycle, attempt, flat)
+        usable = found.within.copy() if skip_node else found.within & found.beside
         return (usable if attempt.request.required else usable & found.shares), found.alone
+
+    def _fits(self, cycle: Cycle, attempt: PodMatches, flat: SingleReservationRows) -> ColumnFit:
+        """What columns say; Filter and Score of one attempt mostly ask it of the same state."""
+        book = attempt.matches.book
+        key = flat, book.ledger.version, book.table.version
+        kept = attempt.column_fit
+        if kept is None or kept[0][0] is not flat or kept[0][1:] != key[1:]:
+            request = cycle.shape.request
+            found = book.ledger.columns.fits(flat.slots, flat.rows, request, self.skipped)
+            kept = attempt.column_fit = key, found
+        return kept[1]
 
     def _heed_partners(
         self,

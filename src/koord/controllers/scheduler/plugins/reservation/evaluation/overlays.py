@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.controllers.scheduler.framework.cycle import Overlays, stacked
+from koord.controllers.scheduler.plugins.reservation.state.columns_beside import given_by
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.scheduler.framework.cycle import Cycle, Overlay
-    from koord.controllers.scheduler.plugins.reservation.state.reservation_info import (
-        ReservationInfo,
-    )
+    from koord.controllers.scheduler.plugins.reservation.state.columns_beside import SeenColumns
     from koord.controllers.scheduler.plugins.reservation.state.shape_matches import PodMatches
 
 FEW = 32
@@ -31,7 +27,7 @@ def show(cycle: Cycle, attempt: PodMatches) -> None:
 
     def overlay(row: int) -> NDArray[np.int64] | None:
         records = attempt.records(row)
-        return _sum(table, records) if records else None
+        return given_by(table, records) if records else None
 
     def overlays(rows: NDArray[np.intp]) -> Overlays | None:
         if len(rows) <= FEW:
@@ -43,7 +39,12 @@ def show(cycle: Cycle, attempt: PodMatches) -> None:
             return np.array([bool(attempt.records(row)) for row in rows.tolist()], np.bool_)
         return attempt.mask(table.size)[rows]
 
-    cycle.set_overlay(overlay, many=overlays)
+    def seen() -> SeenColumns:
+        matches = attempt.matches
+        return matches.book.beside.seen_by(matches.rows)
+
+    # What is held for this pod alone no other sees.
+    cycle.set_overlay(overlay, many=overlays, seen=None if attempt.own else seen)
     cycle.reserved_at = reserved
 
 
@@ -60,13 +61,3 @@ def _of_many(attempt: PodMatches, rows: NDArray[np.intp], overlay: Overlay) -> O
     if more is None:
         return given if len(at) else None
     return given.joined(Overlays(other[more.places], more.given))
-
-
-def _sum(table: NodeTable, records: Sequence[ReservationInfo]) -> NDArray[np.int64]:
-    if len(records) == 1:
-        return records[0].given_vector(table)
-    parts = [record.given_vector(table) for record in records]
-    found = np.zeros(len(table.resources), np.int64)
-    for part in parts:
-        found[: len(part)] += part
-    return found

@@ -92,6 +92,11 @@ class ReservationRequest:
         return {} if self.name else self._selector
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the pod asks no more than that a reservation is for it."""
+        return not (self.ignores or self.required) and self._exact is None
+
+    @property
     def reads_labels(self) -> bool:
         """Whether labels of reservations, and of their nodes, count."""
         return bool(self._selector or self._terms is not None) and not self.name

@@ -14,10 +14,18 @@ import numpy as np
 
 from koord.api import requests
 from koord.controllers.cluster.node_table import ABSENT, PODS
-from koord.controllers.scheduler.plugins.reservation.state.fit import UNLIMITED, shortages
+from koord.controllers.scheduler.plugins.reservation.state.fit import UNLIMITED
+from koord.kernels.placement_board import (
+    ALONE,
+    BESIDE,
+    SHARES,
+    WITHIN,
+    reserved_fit,
+    reserved_scores,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -85,15 +93,21 @@ class ReservationColumns:
             self._free.append(slot)
             self._clear(slot)
             self._hold(uid, ())
-            del self._names[uid]
+            self._names.pop(uid, None)
 
-    def slots(self, records: Sequence[ReservationInfo]) -> NDArray[np.intp]:
-        """Where reservations stand, brought up to date."""
-        if self._dirty:
-            for record in self._dirty.values():
-                self._write(record)
-            self._dirty.clear()
-        return np.array([self._slots[record.uid] for record in records], np.intp)
+    def slot(self, record: ReservationInfo) -> int:
+        """Where a reservation stands from now on; what is there is true after :meth:`flush`."""
+        found = self._slots.get(record.uid)
+        if found is None:
+            found = self._slots[record.uid] = self._free.pop() if self._free else self._grow()
+            self._dirty[record.uid] = record
+        return found
+
+    def flush(self) -> None:
+        """Writes what changed."""
+        for record in self._dirty.values():
+            self._write(record)
+        self._dirty.clear()
 
     def given_back(self, slots: NDArray[np.intp]) -> NDArray[np.int64]:
         """``[resource of the table, place]``: what pods that match may see as free on the node."""
@@ -124,57 +138,28 @@ class ReservationColumns:
             request: of the pods.
             skipped: resources that are left to others.
         """
-        free = {name: self._free_of(name, rows) for name in (requests.PODS, *request)}
-        at = {name: self._index.get(name, -1) for name in free}
-
-        def remaining(name: str) -> NDArray[np.int64] | int:
+        table, index = self._table, self._index
+        asked = [(PODS, index[requests.PODS], 1, True, True, False)]
+        for name, amount in request.items():
+            offered = table.resource(name)
             # Of what no node offers a reservation's part is not there either.
-            known = at[name] >= 0 and self._table.resource(name) != ABSENT
-            return self._remaining[at[name], slots] if known else 0
-
-        def limit(name: str) -> NDArray[np.int64]:
-            known = at[name] >= 0
-            return self._limit[at[name], slots] if known else np.full(len(slots), UNLIMITED)
-
-        def all_fit(left: Callable[[str], NDArray[np.int64]]) -> NDArray[np.bool_]:
-            found = np.ones(len(slots), np.bool_)
-            for _, short in shortages(left, request, skipped):
-                found &= np.logical_not(short)
-            return found
-
-        shares = np.zeros(len(slots), np.bool_)
-        for name in request:
-            if at[name] >= 0:
-                shares |= self._held[at[name], slots] > 0
-        return ColumnFit(
-            all_fit(lambda name: free[name]),
-            all_fit(lambda name: free[name] + remaining(name)),
-            all_fit(limit),
-            shares,
-        )
+            given = offered != ABSENT
+            checked = amount > 0 and name not in skipped
+            asked.append((offered, index.get(name, -1), amount, checked, given, True))
+        reserved = self._held, self._used, self._remaining, self._limit
+        bits = reserved_fit(table.allocatable, table.requested, reserved, rows, slots, asked)
+        found = [(bits & bit) != 0 for bit in (ALONE, BESIDE, WITHIN, SHARES)]
+        return ColumnFit(*found)
 
     def scores(self, slots: NDArray[np.intp], request: Mapping[str, int]) -> NDArray[np.int64]:
         """0..100, as :func:`.fit.score` says."""
-        held = self._held[:, slots]
-        wanted = self._used[:, slots]
-        for name, amount in request.items():
-            index = self._index.get(name)
-            if index is not None:
-                wanted[index] += amount
-        counted = held > 0
-        parts = np.where(counted & (wanted <= held), 100 * wanted // np.maximum(held, 1), 0)
-        found: NDArray[np.int64] = parts.sum(0) // np.maximum(counted.sum(0), 1)
-        return found
-
-    def _free_of(self, name: str, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        index, table = self._table.resource(name), self._table
-        found: NDArray[np.int64] = table.allocatable[index, rows] - table.requested[index, rows]
-        return found
+        places = [(self._index.get(name, -1), amount) for name, amount in request.items()]
+        asked = [(0, place, amount, True, True, True) for place, amount in places]
+        reserved = self._held, self._used, self._remaining, self._limit
+        return reserved_scores(reserved, slots, asked)
 
     def _write(self, record: ReservationInfo) -> None:
-        slot = self._slots.get(record.uid)
-        if slot is None:
-            slot = self._slots[record.uid] = self._free.pop() if self._free else self._grow()
+        slot = self.slot(record)
         remaining, limits = record.remaining(), record.limits()
         self._hold(record.uid, (*record.held, *(n for n in limits if n not in record.held)))
         self._clear(slot)

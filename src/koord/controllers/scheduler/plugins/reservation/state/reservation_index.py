@@ -7,10 +7,20 @@ No pod walks over all reservations, or over all nodes: owner entries are filed u
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakValueDictionary
 
 from koord.controllers.scheduler.plugins.reservation.matched_reservation import PLUGIN
 from koord.controllers.scheduler.plugins.reservation.objects import owners
+from koord.controllers.scheduler.plugins.reservation.state.columns_beside import (
+    ColumnsBesideReservations,
+)
+from koord.controllers.scheduler.plugins.reservation.state.matched_rows import (
+    MatchedRows,
+    OwnerQuestion,
+)
+from koord.controllers.scheduler.plugins.reservation.state.owner_classes import OwnerClasses
 from koord.controllers.scheduler.plugins.reservation.state.reservation_cache import ReservationCache
 
 if TYPE_CHECKING:
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
     )
 
 K = TypeVar("K")
+_RECENT = 16
 
 
 class ReservationIndex:
@@ -37,6 +48,8 @@ class ReservationIndex:
         ledger: who sits where.
         feed: tells the scheduler of reserve pods; None until it does.
         by_namespace: owners that name no namespace are not of all of them.
+        owners: reservations by what their owners say.
+        beside: the table's columns as pods see them.
         unjudged: by reservation that the API has not told of, uids of pods that say they sit in it.
     """
 
@@ -50,6 +63,12 @@ class ReservationIndex:
         self._personal: dict[Key, dict[str, ReservationInfo]] = {}
         self._by_name: dict[str, dict[str, ReservationInfo]] = {}
         self._filed: dict[str, tuple[str, list[tuple[Key, bool]]]] = {}
+        self.owners = OwnerClasses()
+        self.beside = ColumnsBesideReservations(table, self.ledger.columns)
+        # What pods that match the same classes share, while any of them does. Pods of which nobody
+        # is there yet come again.
+        self._rows: WeakValueDictionary[frozenset[int], MatchedRows] = WeakValueDictionary()
+        self._recent: deque[MatchedRows] = deque(maxlen=_RECENT)
 
     @classmethod
     def of(cls, table: NodeTable) -> ReservationIndex:
@@ -84,6 +103,7 @@ class ReservationIndex:
         if record is None or not record.known:
             return
         self._unfile(uid)
+        self.owners.remove(uid)
         record.forget()
         self.ledger.changed(record)
         self.ledger.drop(record)
@@ -108,6 +128,15 @@ class ReservationIndex:
             found.update(self._by_key.get(key, {}))
         return found
 
+    def shared_rows(self, classes: frozenset[int]) -> MatchedRows:
+        """The reservations of some classes of owners, for all that match these."""
+        found = self._rows.get(classes)
+        if found is None:
+            question = OwnerQuestion(self.owners, classes)
+            found = self._rows[classes] = MatchedRows(self.ledger, question)
+            self._recent.append(found)
+        return found
+
     def for_pod(self, pod: Pod) -> dict[str, ReservationInfo]:
         """By uid, those that may be for this pod by its name or uid."""
         if not self._personal:
@@ -126,6 +155,7 @@ class ReservationIndex:
                 filed.append((key, personal))
         self._by_name.setdefault(record.name, {})[record.uid] = record
         self._filed[record.uid] = (record.name, filed)
+        self.owners.put(record)
         self.ledger.changed(record)
 
     def _unfile(self, uid: str) -> None:

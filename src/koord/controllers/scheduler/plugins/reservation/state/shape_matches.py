@@ -1,24 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which reservations pods of one shape may use, kept by row and brought up to date by changes.
 
-The first pod of a shape looks at the reservations whose owners may mean it; after that only at
-those that changed. A pod for which some reservation is held by name has these beside.
+The first pod of a shape looks at the classes of owners that may mean it, or where it asks for more
+at reservations; after that only at those that changed. A pod for which some reservation is held by
+name has these beside.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from koord.api.protocol import keys
-from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.plugins.reservation.objects.reservation_affinity import (
     AffinityMismatch,
     ReservationRequest,
 )
 from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import in_operating_mode
+from koord.controllers.scheduler.plugins.reservation.state.matched_rows import (
+    MatchedRows,
+    SingleReservationRows,
+    age_of,
+    insert_by_age,
+)
 from koord.controllers.scheduler.plugins.reservation.state.reservation_index import owns
 
 if TYPE_CHECKING:
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.pod import Pod
     from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.scheduler.plugins.reservation.state.columns import ColumnFit
     from koord.controllers.scheduler.plugins.reservation.state.reservation_index import (
         ReservationIndex,
     )
@@ -41,6 +48,55 @@ _FEW = 64
 _NO_LABELS: dict[str, str] = {}
 
 
+class _ShapeQuestion:
+    """The reservations for pods of a shape that ask for more than to be meant.
+
+    Not the shape itself, which keeps who asks: a circle would stay until the collector comes.
+    """
+
+    def __init__(
+        self,
+        book: ReservationIndex,
+        shape: PodShape,
+        request: ReservationRequest,
+        index: SelectorIndex | None,
+        *,
+        node_labels: bool,
+    ) -> None:
+        self._book, self._request, self._index = book, request, index
+        self._pod, self._amounts = shape.pod, shape.request
+        self.reads_nodes = node_labels and request.reads_labels
+
+    def candidates(self) -> Iterable[ReservationInfo]:
+        """Those that owners or a name lead to."""
+        book, wanted = self._book, self._request
+        if wanted.ignores:
+            return list(book.ledger.records.values())
+        if wanted.name:
+            return list(book.named(wanted.name))
+        found = book.for_shape(self._pod)
+        if self._index is not None and wanted.selector and len(found) > _FEW:
+            rows = self._index.rows(wanted.selector)
+            if rows is not None and len(rows) < len(found):
+                return [r for row in sorted(rows) for r in book.ledger.by_row.get(row, {}).values()]
+        return list(found.values())
+
+    def fits(self, record: ReservationInfo) -> bool:
+        """Whether it is for the pods, and all that they ask of it is so."""
+        if self._request.ignores:
+            return True
+        return owns(record, self._pod, personal=False) and self.mismatch(record) is None
+
+    def mismatch(self, record: ReservationInfo) -> AffinityMismatch | None:
+        """Why the pods do not get a reservation that is for them."""
+        labels = self._labels(record) if self.reads_nodes else _NO_LABELS
+        return self._request.mismatch(record, self._amounts, labels)
+
+    def _labels(self, record: ReservationInfo) -> Mapping[str, str]:
+        node = self._book.table.nodes[record.row] if record.row >= 0 else None
+        return node.metadata.labels if node is not None else _NO_LABELS
+
+
 class ShapeMatches:
     """The reservations for one shape.
 
@@ -52,11 +108,8 @@ class ShapeMatches:
 
     Attributes:
         request: what the pods ask for.
-        by_row: those they may use, by row, the oldest first.
-        mask: bool by row: whether there is one.
+        rows: those they may use, by row; shared with all that may use the same.
         orders: of those that such a pod would get, where they have one.
-        version: of the book's ledger when it was brought up to date.
-        flat: what :meth:`PodMatches.flat` said last, and of what: version and rows.
 
     Raises:
         KoordError: a malformed annotation.
@@ -71,11 +124,7 @@ class ShapeMatches:
         index: SelectorIndex | None = None,
     ) -> None:
         self.book = book
-        # Not the shape, which keeps this: a circle would stay until the collector comes.
-        self._pod, self._amounts = shape.pod, shape.request
         self.request = ReservationRequest(shape.pod)
-        self.by_row: dict[int, list[ReservationInfo]] = {}
-        self.mask = np.zeros(0, np.bool_)
         self.orders = OrderedRows()
         # Of these there is something to say though nothing matches.
         self._insists = (
@@ -83,18 +132,27 @@ class ShapeMatches:
             or keys.RESERVE_POD in shape.annotations
             or in_operating_mode(shape.pod)
         )
-        self._reads_nodes = node_labels and self.request.reads_labels
-        self._index = index
-        self._row_of: dict[str, int] = {}
-        self.version = -1
-        self.flat: tuple[tuple[int, int], SingleReservationRows] | None = None
-        self._table_version = -1
+        self._pod = shape.pod
+        self._question = _ShapeQuestion(book, shape, self.request, index, node_labels=node_labels)
+        self._classes: frozenset[int] | None = None
+        self._last_class = -1
+        if self.request.is_plain:
+            self._classes, self._last_class = book.owners.of(shape.pod), book.owners.last
+            self.rows = book.shared_rows(self._classes)
+        else:
+            self.rows = MatchedRows(book.ledger, self._question)
+
+    @property
+    def by_row(self) -> dict[int, list[ReservationInfo]]:
+        """Those they may use, by row, the oldest first."""
+        return self.rows.by_row
 
     def concerns_nobody(self, book: ReservationIndex) -> bool:
         """Whether it is known that pods of the shape have nothing to do with reservations."""
         return (
-            not self.by_row
-            and self.version == book.ledger.version
+            not self.rows.by_row
+            and self.rows.version == book.ledger.version
+            and self._knows_owners()
             and not self._insists
             and not book.is_personal
             and self.book is book
@@ -102,28 +160,32 @@ class ShapeMatches:
 
     def update(self) -> None:
         """Brings it up to date."""
-        ledger = self.book.ledger
-        if self.version != ledger.version:
-            changed = ledger.changes(self.version) if self.version >= 0 else None
-            if changed is None:
-                self._rebuild()
-            else:
-                for uid in changed:
-                    self._place(uid, ledger.records.get(uid))
-            self.version = ledger.version
-        if self._reads_nodes:
-            self._follow_nodes()
+        if not self._knows_owners():
+            self._follow_owners()
+        self.rows.update()
+
+    def _knows_owners(self) -> bool:
+        return self._classes is None or self._last_class == self.book.owners.last
+
+    def _follow_owners(self) -> None:
+        """Looks at classes of owners that came since."""
+        owners, before = self.book.owners, self._classes
+        assert before is not None
+        now = owners.brought_up_to_date(before, self._last_class, self._pod)
+        self._last_class = owners.last
+        if now is not before:
+            self._classes, self.rows = now, self.book.shared_rows(now)
 
     def of_pod(self, pod: Pod) -> dict[int, list[ReservationInfo]]:
         """By row, those for this pod alone, by its name or uid."""
         found: dict[int, list[ReservationInfo]] = {}
         for uid, record in self.book.for_pod(pod).items():
-            if uid in self._row_of or not record.matchable:
+            if uid in self.rows or not record.matchable:
                 continue
             if self.request.ignores or (
                 owns(record, pod, personal=True) and self.mismatch(record) is None
             ):
-                _insert(found.setdefault(record.row, []), record)
+                insert_by_age(found.setdefault(record.row, []), record)
         return found
 
     def takes(self, pod: Pod, record: ReservationInfo) -> bool:
@@ -134,94 +196,7 @@ class ShapeMatches:
 
     def mismatch(self, record: ReservationInfo) -> AffinityMismatch | None:
         """Why the pods do not get a reservation that is for them."""
-        labels = self._labels(record) if self._reads_nodes else _NO_LABELS
-        return self.request.mismatch(record, self._amounts, labels)
-
-    def _labels(self, record: ReservationInfo) -> Mapping[str, str]:
-        node = self.book.table.nodes[record.row] if record.row >= 0 else None
-        return node.metadata.labels if node is not None else _NO_LABELS
-
-    def _rebuild(self) -> None:
-        self.by_row, self._row_of = {}, {}
-        self.orders = OrderedRows()
-        self.mask = np.zeros(self.book.table.size, np.bool_)
-        self._table_version = self.book.table.version
-        for record in self._candidates():
-            self._place(record.uid, record)
-
-    def _candidates(self) -> Iterable[ReservationInfo]:
-        book, wanted = self.book, self.request
-        if wanted.ignores:
-            return list(book.ledger.records.values())
-        if wanted.name:
-            return list(book.named(wanted.name))
-        found = book.for_shape(self._pod)
-        if self._index is not None and wanted.selector and len(found) > _FEW:
-            rows = self._index.rows(wanted.selector)
-            if rows is not None and len(rows) < len(found):
-                return [r for row in sorted(rows) for r in book.ledger.by_row.get(row, {}).values()]
-        return list(found.values())
-
-    def _place(self, uid: str, record: ReservationInfo | None) -> None:
-        """Puts one reservation where it belongs, or takes it out."""
-        before = self._row_of.pop(uid, None)
-        if before is not None:
-            left = [each for each in self.by_row[before] if each.uid != uid]
-            self._set(before, left)
-        if record is None or not record.matchable or not self._fits(record):
-            return
-        row = self._row_of[uid] = record.row
-        here = self.by_row.get(row, [])
-        _insert(here, record)
-        self._set(row, here)
-
-    def _fits(self, record: ReservationInfo) -> bool:
-        if self.request.ignores:
-            return True
-        return owns(record, self._pod, personal=False) and self.mismatch(record) is None
-
-    def _set(self, row: int, records: list[ReservationInfo]) -> None:
-        if row >= len(self.mask):
-            more = np.zeros(self.book.table.size - len(self.mask), np.bool_)
-            self.mask = np.concatenate([self.mask, more])
-        self.mask[row] = bool(records)
-        if records:
-            self.by_row[row] = records
-        else:
-            self.by_row.pop(row, None)
-            # Filter asks about rows that have one: nobody else would take its order back.
-            self.orders.remove(row)
-
-    def _follow_nodes(self) -> None:
-        """Looks again at reservations on nodes whose labels may have changed."""
-        table, ledger = self.book.table, self.book.ledger
-        if self._table_version == table.version:
-            return
-        changes = table.changes(self._table_version)
-        self._table_version = table.version
-        if changes is None:
-            self._rebuild()
-            return
-        for row, aspects in changes.items():
-            if aspects & Aspect.NODE:
-                for uid, record in list(ledger.by_row.get(row, {}).items()):
-                    self._place(uid, record)
-
-
-class SingleReservationRows(NamedTuple):
-    """The rows on which pods of a shape have one reservation to choose from, and the others.
-
-    Attributes:
-        rows: where there is one, and its order says nothing.
-        slots: that reservation, in :class:`.columns.Columns`.
-        place: by row, the place in these, -1 where there is none or more.
-        others: the rows on which there are more, or one with an order.
-    """
-
-    rows: NDArray[np.intp]
-    slots: NDArray[np.intp]
-    place: NDArray[np.intp]
-    others: list[int]
+        return self._question.mismatch(record)
 
 
 class PodMatches:
@@ -231,14 +206,16 @@ class PodMatches:
         matches: those for its shape.
         own: by row, those for this pod alone.
         partners: other plugins that may refuse the pod a reservation; None until asked.
+        column_fit: what columns said last, and of which state.
     """
 
-    __slots__ = ("matches", "own", "partners")
+    __slots__ = ("column_fit", "matches", "own", "partners")
 
     def __init__(self, matches: ShapeMatches, own: dict[int, list[ReservationInfo]]) -> None:
         self.matches = matches
         self.own = own
         self.partners: list[Any] | None = None
+        self.column_fit: tuple[tuple[SingleReservationRows, int, int], ColumnFit] | None = None
 
     @property
     def request(self) -> ReservationRequest:
@@ -259,7 +236,7 @@ class PodMatches:
         """Bool by row: whether there is one; a copy."""
         self.matches.update()
         made = np.zeros(size, np.bool_)
-        shared = self.matches.mask[:size]
+        shared = self.matches.rows.mask[:size]
         made[: len(shared)] = shared
         if self.own:
             made[list(self.own)] = True
@@ -268,37 +245,20 @@ class PodMatches:
     def records(self, row: int) -> list[ReservationInfo]:
         """Those on a row, the oldest first."""
         matches = self.matches
-        if matches.version != matches.book.ledger.version:
+        if matches.rows.version != matches.book.ledger.version:
             # A what-if has changed who sits where since the attempt began.
             matches.update()
-        shared = matches.by_row.get(row, _NONE)
+        shared = matches.rows.by_row.get(row, _NONE)
         own = self.own.get(row) if self.own else None
         if own is None:
             return shared
-        return sorted((*shared, *(each for each in own if each.matchable)), key=_age)
+        return sorted((*shared, *(each for each in own if each.matchable)), key=age_of)
 
     def flat(self) -> SingleReservationRows:
         """The rows that columns can answer for; those of reservations for this pod are others."""
-        matches, ledger = self.matches, self.matches.book.ledger
-        matches.update()
-        kept = matches.flat
-        size = matches.book.table.size
-        if kept is not None and kept[0] == (ledger.version, size) and not self.own:
-            return kept[1]
-        single: list[ReservationInfo] = []
-        others = list(self.own)
-        for row, records in matches.by_row.items():
-            if len(records) == 1 and not records[0].order and row not in self.own:
-                single.append(records[0])
-            elif row not in self.own:
-                others.append(row)
-        rows = np.array([record.row for record in single], np.intp)
-        place = np.full(size, -1, np.intp)
-        place[rows] = np.arange(len(rows))
-        found = SingleReservationRows(rows, ledger.columns.slots(single), place, others)
-        if not self.own:
-            matches.flat = (ledger.version, size), found
-        return found
+        self.matches.update()
+        rows = self.matches.rows
+        return rows.flat_without(self.own) if self.own else rows.flat()
 
     def note_order(self, row: int, record: ReservationInfo | None) -> None:
         """Keeps the order of the reservation that the pod would get on a row."""
@@ -341,6 +301,11 @@ class OrderedRows:
         if order is not None and self._rank is not None:
             del self._sorted[bisect_left(self._sorted, (order, self._place(row), row))]
 
+    def keep(self, rows: Iterable[int]) -> None:
+        """All rows but these have none any more."""
+        for row in self._of.keys() - set(rows):
+            self.remove(row)
+
     def first(self, feasible: NDArray[np.bool_], rank: NDArray[np.int64]) -> int:
         """The first row that is feasible; -1 for none."""
         if self._rank is not rank:
@@ -354,14 +319,6 @@ class OrderedRows:
 
 
 _NONE: list[ReservationInfo] = []
-
-
-def _age(record: ReservationInfo) -> tuple[float, str, str]:
-    return record.age
-
-
-def _insert(records: list[ReservationInfo], record: ReservationInfo) -> None:
-    insort(records, record, key=_age)
 
 
 def matches_of(

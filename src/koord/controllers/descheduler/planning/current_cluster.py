@@ -31,7 +31,7 @@ class MoveUnderWay(NamedTuple):
     is_placed: bool
 
 
-class LiveCluster:
+class CurrentCluster:
     """What informers know now.
 
     Args:

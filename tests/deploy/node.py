@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kubelet of tests: each pod's container runs as a process, with what its pod says of it.
+
+It stands for a real one where only this is of interest: that arguments, users, mounts, environment,
+tokens and probes of a chart's pods are right. Images are not fetched: folders of this machine stand
+for them. One container a pod, always of the commands that the chart has.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.deploy.admin import Admin, Document, RefusedError
+from tests.deploy.container import ROOT, Container, Surroundings
+from tests.deploy.pod_network import NODE_ADDRESS, PodNetwork, ServiceAddresses
+from tests.deploy.volumes import Volumes
+from tests.real.plane import RealControlPlane
+
+NAME = "node-1"
+PAUSE_SECONDS = 0.1
+# Links of a merged /usr, and what holds the interpreter and koord.
+IMAGE = ("/usr", "/bin", "/lib", "/lib64", sys.base_prefix, str(ROOT))
+
+
+@dataclass
+class RunningPod:
+    """A pod on this node."""
+
+    container: Container
+    network: str | None
+    address: str
+    written: Document | None = None
+
+
+class TestNode:
+    """One node, its pods and its services' addresses; `run` in a thread of its own."""
+
+    __test__ = False
+
+    def __init__(
+        self, plane: RealControlPlane, network: PodNetwork, folder: Path, host: Path
+    ) -> None:
+        self._plane, self._folder, self._host = plane, folder, host
+        self._admin = Admin(plane)
+        self._network = network
+        self._services = ServiceAddresses(plane.port)
+        self._hosts = folder / "hosts"
+        self._hosts.write_text("127.0.0.1 localhost\n", encoding="utf-8")
+        self.pods: dict[str, RunningPod] = {}
+        self.restarts: list[str] = []
+        self.failure: BaseException | None = None
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Registers the node, and looks after it from now on."""
+        amounts = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+        status = {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "addresses": [{"type": "InternalIP", "address": NODE_ADDRESS}],
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        }
+        labels = {"kubernetes.io/hostname": NAME, "kubernetes.io/os": "linux"}
+        body = {"metadata": {"name": NAME, "labels": labels}, "status": status}
+        self._admin.create("/api/v1/nodes", body)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends all processes."""
+        self._ending.set()
+        self._thread.join(60)
+        for each in self.pods.values():
+            each.container.end(2)
+
+    def logs(self) -> str:
+        """The end of what each container printed."""
+        return "\n".join(
+            f"--- {each.container.log}\n{each.container.log.read_text(errors='replace')[-3000:]}"
+            for each in self.pods.values()
+        )
+
+    def _run(self) -> None:
+        try:
+            beat = 0.0
+            while not self._ending.is_set():
+                if time.monotonic() > beat:
+                    beat = time.monotonic() + 5
+                    self._heartbeat()
+                self._look()
+                self._ending.wait(PAUSE_SECONDS)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _heartbeat(self) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+        body = {"status": {"conditions": [{**ready, "lastHeartbeatTime": now}]}}
+        with suppress(RefusedError):
+            self._admin.patch(f"/api/v1/nodes/{NAME}/status", body)
+
+    def _look(self) -> None:
+        self._lead_services()
+        found = self._admin.items(f"/api/v1/pods?fieldSelector=spec.nodeName={NAME}")
+        for pod in found:
+            uid = pod["metadata"]["uid"]
+            if "deletionTimestamp" in pod["metadata"]:
+                self._end(pod)
+            elif uid not in self.pods:
+                self._begin(pod)
+            else:
+                self._tend(pod, self.pods[uid])
+
+    def _begin(self, pod: Document) -> None:
+        uid = pod["metadata"]["uid"]
+        folder = self._folder / "pods" / f"{pod['metadata']['name']}-{uid[:8]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            volumes = Volumes(self._admin, pod, folder / "volumes", self._host)
+            token = None
+            if pod["spec"].get("automountServiceAccountToken", True):
+                token = volumes.token(self._plane.authority.certificate)
+        except RefusedError:
+            # What it mounts is not there yet: looked for again, as a kubelet does.
+            for path in sorted((folder / "volumes").rglob("*"), reverse=True):
+                path.rmdir() if path.is_dir() else path.unlink()
+            return
+        network, address = None, NODE_ADDRESS
+        if not pod["spec"].get("hostNetwork"):
+            network, address = self._network.add()
+        around = Surroundings(folder, address, network, volumes.sources, token, self._hosts, IMAGE)
+        self.pods[uid] = RunningPod(Container(pod, around), network, address)
+
+    def _tend(self, pod: Document, running: RunningPod) -> None:
+        container = running.container
+        container.look()
+        if container.code is not None and pod["spec"]["restartPolicy"] == "Always":
+            self.restarts.append(f"{pod['metadata']['name']}: {container.code}")
+            container.restarts += 1
+            container.start()
+        self._tell(pod, running)
+
+    def _tell(self, pod: Document, running: RunningPod) -> None:
+        container = running.container
+        phase = "Running"
+        if container.code is not None:
+            phase = "Failed" if container.code else "Succeeded"
+        ready = str(container.ready)
+        status: Document = {
+            "phase": phase,
+            "hostIP": NODE_ADDRESS,
+            "podIP": running.address,
+            "podIPs": [{"ip": running.address}],
+            "startTime": pod["metadata"]["creationTimestamp"],
+            "conditions": [
+                {"type": "Initialized", "status": "True"},
+                {"type": "ContainersReady", "status": ready},
+                {"type": "Ready", "status": ready},
+            ],
+            "containerStatuses": [container.status()],
+        }
+        if status == running.written:
+            return
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        stamped = [{**each, "lastTransitionTime": moment} for each in status["conditions"]]
+        body = {"status": {**status, "conditions": stamped}}
+        with suppress(RefusedError):
+            self._admin.patch(f"{_path(pod)}/status", body)
+            running.written = status
+
+    def _end(self, pod: Document) -> None:
+        running = self.pods.pop(pod["metadata"]["uid"], None)
+        if running is not None:
+            running.container.end(pod["metadata"].get("deletionGracePeriodSeconds", 30))
+            if running.network:
+                self._network.remove(running.network)
+        with suppress(RefusedError):
+            self._admin.delete(_path(pod), gracePeriodSeconds=0)
+
+    def _lead_services(self) -> None:
+        ready: dict[str, list[Document]] = {}
+        for each in self._admin.items("/apis/discovery.k8s.io/v1/endpointslices"):
+            metadata = each["metadata"]
+            name = (metadata.get("labels") or {}).get("kubernetes.io/service-name", "")
+            ready.setdefault(f"{name}.{metadata['namespace']}", []).append(each)
+        lines = ["127.0.0.1 localhost"]
+        for service in self._admin.items("/api/v1/services"):
+            metadata, spec = service["metadata"], service["spec"]
+            name = f"{metadata['name']}.{metadata['namespace']}"
+            address = spec.get("clusterIP", "None")
+            for port in spec.get("ports") or ():
+                found = _endpoints(ready.get(name, []), port.get("name", ""))
+                if address == "None":
+                    lines += [f"{found[0][0]} {name}.svc"] if found else []
+                elif name != "kubernetes.default":
+                    self._services.lead((address, port["port"]), found)
+            if address != "None":
+                lines.append(f"{address} {name}.svc")
+        self._hosts.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def _path(pod: Document) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+
+
+def _endpoints(slices: list[Document], port: str) -> list[tuple[str, int]]:
+    return [
+        (endpoint["addresses"][0], number["port"])
+        for each in slices
+        for endpoint in each.get("endpoints") or ()
+        if (endpoint.get("conditions") or {}).get("ready")
+        for number in each.get("ports") or ()
+        if number.get("name", "") == port
+    ]

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chart as helm renders it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.deploy.chart_files import CHART
+from tests.deploy.helm import HelmError, helm, rendered
+from tests.real.binaries import OLDER_KUBERNETES
+from tests.real.fixtures import need
+
+Document = dict[str, Any]
+SYSTEM = "koordinator-system"
+COMPONENTS = {
+    "scheduler.enabled": "koord-scheduler",
+    "manager.enabled": "koord-manager",
+    "descheduler.enabled": "koord-descheduler",
+    "koordlet.enabled": "koordlet",
+}
+WORKLOADS = ("Deployment", "DaemonSet")
+PROFILES = ("values-small.yaml", "values-large.yaml", "values-scheduler-only.yaml")
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(autouse=True)
+def has_helm() -> None:
+    need("helm")
+
+
+def objects(home: Path, *arguments: object, **options: Any) -> list[Document]:
+    """What the chart makes of values."""
+    text = rendered(*arguments, home=home, **options)
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def named(found: list[Document], *kinds: str) -> dict[str, Document]:
+    """Those of these kinds, by name."""
+    return {each["metadata"]["name"]: each for each in found if each["kind"] in kinds}
+
+
+def test_lint(tmp_path: Path) -> None:
+    for profile in (None, *PROFILES):
+        values = ["-f", CHART / profile] if profile else []
+        helm("lint", "--strict", CHART, *values, home=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("scheduler.replica=3", "'/scheduler': additional properties 'replica' not allowed"),
+        ("scheduler.port=70000", "at '/scheduler/port': maximum"),
+        ("webhookConfiguration.failurePolicy.pods=Perhaps", "one of 'Ignore', 'Fail'"),
+        ("koordlet.podsFrom=nowhere", "one of 'auto', 'kubelet', 'apiserver'"),
+    ],
+)
+def test_a_wrong_value_is_refused(tmp_path: Path, setting: str, said: str) -> None:
+    with pytest.raises(HelmError) as refused:
+        rendered("--set", setting, home=tmp_path)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("switch", sorted(COMPONENTS))
+def test_each_component_can_be_left_out(tmp_path: Path, switch: str) -> None:
+    off = COMPONENTS[switch]
+    found = objects(tmp_path, "--set", f"{switch}=false")
+    assert set(named(found, *WORKLOADS)) == {*COMPONENTS.values()} - {off}
+    of_it = [
+        each["metadata"]["name"]
+        for each in found
+        if each["metadata"]["name"].startswith(off) and each["kind"] not in WORKLOADS
+    ]
+    assert of_it == []
+    tests = [each for each in found if each["kind"] == "Pod"]
+    assert not [argument for each in tests for argument in _arguments(each) if off in argument]
+
+
+def test_profiles(tmp_path: Path) -> None:
+    small, large, scheduler = (objects(tmp_path, "-f", CHART / name) for name in PROFILES)
+    assert {each["spec"].get("replicas") for each in named(small, "Deployment").values()} == {1}
+    assert not named(small, "PodDisruptionBudget")
+    assert set(named(large, "Deployment")) == set(named(large, "NetworkPolicy"))
+    assert "koord-webhook" in named(large, "Deployment")
+    assert set(named(scheduler, *WORKLOADS)) == {"koord-scheduler"}
+
+
+def test_every_account_secret_and_configuration_is_there(tmp_path: Path) -> None:
+    for values in ([], *(["-f", CHART / name] for name in PROFILES)):
+        found = objects(tmp_path, *values)
+        for workload in named(found, *WORKLOADS).values():
+            spec = workload["spec"]["template"]["spec"]
+            assert spec["serviceAccountName"] in named(found, "ServiceAccount")
+            for volume in spec["volumes"]:
+                if "secret" in volume:
+                    assert volume["secret"]["secretName"] in named(found, "Secret")
+                if "configMap" in volume:
+                    assert volume["configMap"]["name"] in named(found, "ConfigMap")
+
+
+def test_pods_have_no_rights_that_they_do_not_need(tmp_path: Path) -> None:
+    found = named(objects(tmp_path, "-f", CHART / "values-large.yaml"), "Deployment")
+    for deployment in found.values():
+        spec = deployment["spec"]["template"]["spec"]
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        (container,) = spec["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+def test_an_agent_without_privileges(tmp_path: Path) -> None:
+    found = named(objects(tmp_path, "--set", "koordlet.privileged=false"), "DaemonSet")
+    (container,) = found["koordlet"]["spec"]["template"]["spec"]["containers"]
+    context = container["securityContext"]
+    assert "privileged" not in context
+    assert context["capabilities"]["drop"] == ["ALL"]
+    assert "ALL" not in context["capabilities"]["add"]
+
+
+def test_another_namespace_is_named_everywhere(tmp_path: Path) -> None:
+    found = objects(tmp_path, "--set", "installation.namespace=elsewhere")
+    # Names of quotas and accounts' names in policies apart, nobody is told of the usual one.
+    kept = [
+        each
+        for each in found
+        if each["kind"] != "CustomResourceDefinition" and SYSTEM in json.dumps(each)
+    ]
+    assert kept == []
+
+
+def test_webhooks_stop_nobody_by_default(tmp_path: Path) -> None:
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    for configuration in named(objects(tmp_path), *kinds).values():
+        assert {each["failurePolicy"] for each in configuration["webhooks"]} == {"Ignore"}
+    chosen = named(
+        objects(tmp_path, "--set", "webhookConfiguration.failurePolicy.pods=Fail"), *kinds
+    )
+    for configuration in chosen.values():
+        for webhook in configuration["webhooks"]:
+            of_pods = webhook["rules"][0]["resources"] == ["pods"]
+            assert (webhook["failurePolicy"] == "Fail") == of_pods
+
+
+def test_where_pods_come_from(tmp_path: Path) -> None:
+    def flags(version: str, *arguments: object) -> list[str]:
+        found = named(objects(tmp_path, *arguments, version=version), "DaemonSet")
+        return _arguments(found["koordlet"]["spec"]["template"])
+
+    assert "--pods-from=kubelet" in flags("1.33.0")
+    assert {"--pods-from=apiserver", "--disable-query-kubelet-config"} <= {*flags(OLDER_KUBERNETES)}
+    chosen = flags(OLDER_KUBERNETES, "--set", "koordlet.rights.nodesProxy=true")
+    assert "--pods-from=kubelet" in chosen
+
+
+def test_configuration_is_laid_over_the_default(tmp_path: Path) -> None:
+    settings = "scheduler.config.clientConnection.qps=7,descheduler.config.dryRun=true"
+    found = named(objects(tmp_path, "--set", settings), "ConfigMap")
+    scheduler = yaml.safe_load(found["koord-scheduler-config"]["data"]["koord-scheduler.yaml"])
+    assert scheduler["clientConnection"] == {"qps": 7}
+    assert [each["schedulerName"] for each in scheduler["profiles"]] == ["koord-scheduler"]
+    text = found["koord-descheduler-config"]["data"]["koord-descheduler.yaml"]
+    assert yaml.safe_load(text)["dryRun"] is True
+
+
+def _arguments(pod: Document) -> list[str]:
+    (container,) = pod["spec"]["containers"]
+    return list(container["args"])

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chart's life on a real kube-apiserver: installed, upgraded, tested, rolled back, uninstalled.
+
+Its pods run as processes with what the chart says of them (`tests.deploy.node`): arguments, user,
+mounts, environment, token and probes are the chart's own, and each component does what it is for
+before and after each step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ci import IN_CI
+from tests.deploy.chart_files import ROOT
+from tests.real.fixtures import need
+
+FORMER = Path(__file__).parent / "koord-0.1.0.tgz"
+INSTALL_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the story saw."""
+    need("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "helm")
+    if os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which("ip"):
+        missing = "needs root, unshare and ip, for networks of its own"
+        pytest.fail(missing) if IN_CI else pytest.skip(missing)
+    folder = tmp_path_factory.mktemp("installation")
+    story = [sys.executable, "-m", "tests.deploy.installation", str(folder), str(FORMER)]
+    done = subprocess.run(
+        ["unshare", "--net", "--mount", "--", *story],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-20_000:]
+    found: dict[str, Any] = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.real
+def test_it_is_ready_in_time(outcome: dict[str, Any]) -> None:
+    assert outcome["install_seconds"] < INSTALL_SECONDS
+
+
+@pytest.mark.real
+def test_helm_test_passes(outcome: dict[str, Any]) -> None:
+    assert "Phase:          Succeeded" in outcome["test"]
+
+
+@pytest.mark.real
+def test_nothing_that_runs_fails(outcome: dict[str, Any]) -> None:
+    assert outcome["restarts"] == []
+
+
+@pytest.mark.real
+def test_pods_are_created_all_the_while(outcome: dict[str, Any]) -> None:
+    assert outcome["arrivals"] > 0
+    assert outcome["refused"] == []
+
+
+@pytest.mark.real
+def test_nothing_is_left_but_definitions_and_their_objects(outcome: dict[str, Any]) -> None:
+    assert outcome["left"] == []
+    assert outcome["definitions"] == len(list((ROOT / "deploy/crds").glob("*koordinator*")))
+    assert outcome["kept"] > 0
