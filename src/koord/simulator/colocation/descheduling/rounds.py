@@ -16,8 +16,8 @@ from koord.controllers.descheduler.framework.pod_evictions import PodEvictions
 from koord.controllers.descheduler.framework.registry import PluginRegistry
 from koord.controllers.descheduler.framework.round import Descheduling
 from koord.controllers.descheduler.informer_snapshot import InformerSnapshot
+from koord.controllers.descheduler.planning.current_cluster import CurrentCluster
 from koord.controllers.descheduler.planning.landing import LandingNodes
-from koord.controllers.descheduler.planning.live_cluster import LiveCluster
 from koord.controllers.descheduler.planning.planner import PlannedRounds, load_thresholds
 from koord.kube.events import EventRecorder
 
@@ -105,7 +105,7 @@ class DeschedulerRounds:
         self._rounds: Descheduling | PlannedRounds = self._walked
         if planned:
             library = LandingNodes(cluster.scheduler)
-            live = LiveCluster(self._snapshots, self._views.view(PodMigrationJob))
+            live = CurrentCluster(self._snapshots, self._views.view(PodMigrationJob))
             self._rounds = PlannedRounds(
                 self._walked, lambda _: library, load_thresholds(configuration),
                 clock.wall_seconds, live=live,
