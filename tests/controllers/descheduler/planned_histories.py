@@ -86,10 +86,12 @@ class PlannedChecks(Checks):
         place = held.status.node_name
         # Jobs of one workload may have changed places; the job's own is named after it.
         right = place == planned or (place and name != job.metadata.uid)
-        assert right and place != pod.spec.node_name, (
+        wrong = (
             f"{pod.metadata.name} leaves {pod.spec.node_name}, planned for {planned}, "
             f"and its place is on {place or 'no node'}"
         )
+        assert right, wrong
+        assert place != pod.spec.node_name, wrong
 
     async def after_write(self) -> None:
         await super().after_write()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from koord.controllers.descheduler.migration.course import reservation_template
-from koord.controllers.descheduler.planning import load_columns
+from koord.controllers.descheduler.planning import load_columns, rest_periods
 from koord.controllers.descheduler.planning.current_cluster import CurrentCluster
 from koord.controllers.descheduler.planning.load_columns import RESOURCES, LoadColumns
 from tests.controllers.descheduler.planned_histories import live
@@ -31,7 +31,7 @@ def _no_others(patch: pytest.MonkeyPatch) -> None:
 
 def _old_reports(patch: pytest.MonkeyPatch) -> None:
     """What came after a report counts for nothing."""
-    patch.setattr(load_columns, "_since", lambda measured, reported: dict.fromkeys(RESOURCES, 0))
+    patch.setattr(load_columns, "_since", lambda *_, **__: dict.fromkeys(RESOURCES, 0))
 
 
 def _anywhere(patch: pytest.MonkeyPatch) -> None:
@@ -53,6 +53,8 @@ def _into_load(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mutant", [_no_others, _old_reports, _anywhere, _into_load])
 def test_what_does_not_hold_is_found(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A pod that rests stays for that alone.
+    monkeypatch.setattr(rest_periods, "REST_SECONDS", 0.0)
     mutant(monkeypatch)
     with pytest.raises(AssertionError):
         _play_until_one_fails()

@@ -14,7 +14,7 @@ from koord.simulator.colocation.inputs.scenario_file import load, varied
 from koord.simulator.colocation.workload.batch_arrivals import arrivals
 
 SCENARIOS = Path(__file__).resolve().parents[4] / "examples" / "scenarios"
-NAMES = ("leaky-night", "openb-day")
+NAMES = ("leaky-night", "openb-day", "wandering-hot-spot")
 
 
 def test_these_ship() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.api import requests
+from koord.api.protocol.priority import PriorityClass, class_with_default
 from koord.controllers.descheduler.plugins.loadaware.measured_nodes import measure, raw_units
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 RESOURCES = (requests.CPU, requests.MEMORY)
 SHIPPED_THRESHOLDS = {requests.CPU: 75.0, requests.MEMORY: 80.0}
 """Percent above which load counts where no strategy of the configuration says it."""
+PROD = "prod "
+"""Before a resource's name: the threshold of what pods of class prod use alone."""
 _FOR_EVER_SECONDS = 2**31
 
 
@@ -34,11 +37,13 @@ class LoadColumns:
 
     Args:
         snapshot: nodes, pods and NodeMetrics; how old these are does not matter here.
-        thresholds: percent by resource above which load counts.
+        thresholds: percent by resource above which load counts; under :data:`PROD` and the
+            resource that of what prod pods use alone, as far as that is measured.
 
     Attributes:
-        used: shape (nodes, resources), CPU in milli, memory in bytes.
-        offered: the same, what nodes offer before amplification; at least 1.
+        used: shape (nodes, 2 * resources), CPU in milli, memory in bytes: of all, then of pods of
+            class prod alone.
+        offered: the same shape, what nodes offer before amplification; at least 1.
     """
 
     def __init__(self, snapshot: ClusterSnapshot, thresholds: Mapping[str, float]) -> None:
@@ -47,30 +52,45 @@ class LoadColumns:
         # As of time 0 no NodeMetric has expired.
         measured = measure(snapshot.nodes, snapshot, RESOURCES, 0.0, _FOR_EVER_SECONDS)
         usage = {each.name: each.whole.usage for each in measured}
+        prod = {each.name: each.prod.usage for each in measured}
         for each in measured:
             self._usage[each.name] = each.pod_usage
-            for name, amount in _since(each, snapshot.node_metrics[each.name]).items():
+            metric = snapshot.node_metrics[each.name]
+            for name, amount in _since(each, metric).items():
                 usage[each.name][name] += amount
+            for name, amount in _since(each, metric, prod=True).items():
+                prod[each.name][name] += amount
         for node in snapshot.nodes:
             name = node.metadata.name
             if name not in usage:
                 usage[name] = _requested(snapshot.pods_on(name))
-        rows = [[usage[name].get(key, 0) for key in RESOURCES] for name in self._row]
-        self.used = np.array(rows, np.int64).reshape(-1, len(RESOURCES))
-        offered = [[raw_units(node).get(each, 0) for each in RESOURCES] for node in snapshot.nodes]
+        rows = [
+            [found.get(key, 0) for found in (usage[name], prod.get(name, {})) for key in RESOURCES]
+            for name in self._row
+        ]
+        self.used = np.array(rows, np.int64).reshape(-1, 2 * len(RESOURCES))
+        offered = [
+            [raw_units(node).get(each, 0) for each in (*RESOURCES, *RESOURCES)]
+            for node in snapshot.nodes
+        ]
         self.offered = np.maximum(np.array(offered, np.int64).reshape(self.used.shape), 1)
-        self._high = np.array([thresholds.get(name, 100.0) for name in RESOURCES])
+        high = [thresholds.get(name, 100.0) for name in RESOURCES]
+        of_prod = [thresholds.get(f"{PROD}{name}", np.inf) for name in RESOURCES]
+        self._high = np.array([*high, *of_prod])
         self._coming = np.zeros_like(self.used)
         self._names = np.array(list(self._row), object)
 
     def percent(self) -> NDArray[np.float64]:
-        """Use in percent of what is offered, by node and resource."""
+        """Use by all in percent of what is offered, by node and resource."""
+        return self._percent()[:, : len(RESOURCES)]
+
+    def _percent(self) -> NDArray[np.float64]:
         percent: NDArray[np.float64] = 100.0 * self.used / self.offered
         return percent
 
     def overload(self) -> float:
         """Percentage points above thresholds, nodes and resources added up."""
-        return float(np.maximum(self.percent() - self._high, 0.0).sum())
+        return float(np.maximum(self._percent() - self._high, 0.0).sum())
 
     def move(self, pod: Pod, source: str, target: str) -> float:
         """Counts a move; by how much :meth:`overload` falls, below 0 where it rises."""
@@ -113,15 +133,23 @@ class LoadColumns:
         key = pod.metadata.namespace, pod.metadata.name
         usage = self._usage.get(pod.spec.node_name, {}).get(key)
         found = requests.counted(pod) if usage is None else usage
-        return np.array([found.get(name, 0) for name in RESOURCES], np.int64)
+        amounts = [found.get(name, 0) for name in RESOURCES]
+        is_prod = class_with_default(pod) is PriorityClass.PROD
+        return np.array([*amounts, *(amounts if is_prod else [0] * len(amounts))], np.int64)
 
 
-def _since(measured: MeasuredNode, metric: NodeMetric) -> dict[str, int]:
-    """By how much use has changed since a report, as far as pods that went and came tell."""
+def _since(measured: MeasuredNode, metric: NodeMetric, *, prod: bool = False) -> dict[str, int]:
+    """By how much use has changed since a report, as far as pods that went and came tell.
+
+    What prod pods use is that of those that are still there: none of them has gone.
+    """
     total = dict.fromkeys(RESOURCES, 0)
-    staying = [pod for pod in measured.pods if pod.metadata.deletion_timestamp is None]
+    pods = measured.prod_pods if prod else measured.pods
+    staying = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     here = {(pod.metadata.namespace, pod.metadata.name) for pod in staying}
     known = {(entry.namespace, entry.name) for entry in metric.status.pods_metric}
+    if prod:
+        known &= {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
     for key in known - here:
         for name in RESOURCES:
             total[name] -= measured.pod_usage[key].get(name, 0)

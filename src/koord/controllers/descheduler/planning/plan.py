@@ -23,6 +23,7 @@ class StayReason(StrEnum):
     PLANNED = "AlreadyMoves"
     ENDING = "AlreadyEnds"
     UNSERVED = "OtherScheduler"
+    RESTS = "MovedBefore"
 
 
 class PlannedStep(WireStruct, omit_defaults=False):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from koord.controllers.descheduler.framework.outcomes import RoundRecord
     from koord.controllers.descheduler.framework.points import Evict
@@ -34,6 +34,11 @@ class PlanExecution:
         # Numbers of steps that were not done, and of those that were.
         self._lost: set[int] = set()
         self._done: dict[int, WantedPod] = {}
+
+    @property
+    def done(self) -> Iterable[WantedPod]:
+        """The pods of steps that were done."""
+        return self._done.values()
 
     async def run(self, steps: Sequence[tuple[PlannedStep, WantedPod]]) -> None:
         """Asks for each step's eviction; one that is refused ends those that require it."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from koord.controllers.descheduler.framework.outcomes import EVICTED, REFUSED
-from koord.controllers.descheduler.planning.load_columns import RESOURCES, SHIPPED_THRESHOLDS
+from koord.controllers.descheduler.planning.load_columns import PROD, RESOURCES, SHIPPED_THRESHOLDS
 from koord.controllers.descheduler.planning.plan import (
     PlannedNode,
     PlannedStep,
@@ -23,9 +23,11 @@ from koord.controllers.descheduler.planning.plan import (
 )
 from koord.controllers.descheduler.planning.plan_execution import PlanExecution
 from koord.controllers.descheduler.planning.planning_evictor import (
+    BY_LOAD,
     PlanningEvictor,
     ProfilePlanningEvictor,
 )
+from koord.controllers.descheduler.planning.rest_periods import RestPeriods
 from koord.controllers.descheduler.planning.step_checks import StepChecks
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ class PlannedRounds:
         self._thresholds, self._now = thresholds, now
         self._dry_run, self._is_current = dry_run, is_current
         self._live = live
+        self._rests = RestPeriods()
         self._carriers = [profile.handle.evictor.evict_plugin for profile in rounds.profiles]
         self.last = RoundPlan()
 
@@ -122,17 +125,23 @@ class PlannedRounds:
         changes = StepChecks(landing, self._live, self._is_current)
         execution = PlanExecution(record, self._carriers, changes)
         await execution.run(list(zip(plan.steps, wanted, strict=True)))
+        for each in execution.done:
+            if each.request.plugin in BY_LOAD:
+                self._rests.begin(each.pod, each.request.target, self._now())
         return record
 
     async def _planned(
         self, snapshot: ClusterSnapshot
     ) -> tuple[RoundPlan, PlanningEvictor, LandingNodes | None]:
         landing = None if self._landing is None else self._landing(snapshot)
-        evictor = PlanningEvictor(snapshot, landing, self._thresholds)
+        now = self._now()
+        evictor = PlanningEvictor(
+            snapshot, landing, self._thresholds, lambda pod: self._rests.rests(pod, now)
+        )
         under_way = [] if self._live is None else list(self._live.under_way())
         for each in under_way:
             evictor.already_moves(each.pod, each.target)
-        plan = RoundPlan(self._now(), thresholds=dict(self._thresholds))
+        plan = RoundPlan(now, thresholds=dict(self._thresholds))
         if under_way:
             plan.notes.append(f"moves that are under way count as done: {len(under_way)}")
         plan.overload_before, before = evictor.loads.overload(), evictor.loads.percent()
@@ -196,10 +205,19 @@ def _nodes(
 
 
 def load_thresholds(configuration: DeschedulerConfiguration) -> Mapping[str, float]:
-    """Percent above which load counts: LowNodeLoad's of the first profile that has it."""
+    """Percent above which load counts: LowNodeLoad's of the first profile that has it.
+
+    Thresholds of prod pods are there under :data:`load_columns.PROD` and the resource. Where there
+    are only those, nothing else is too much.
+    """
     for profile in configuration.profiles:
         args = profile.args.get("LowNodeLoad")
-        found = getattr(args, "high_thresholds", None)
-        if found and not getattr(args, "use_deviation_thresholds", False):
-            return {name: float(found[name]) for name in RESOURCES if name in found}
+        if getattr(args, "use_deviation_thresholds", False):
+            continue
+        high = getattr(args, "high_thresholds", None) or {}
+        prod = getattr(args, "prod_high_thresholds", None) or {}
+        found = {name: float(high[name]) for name in RESOURCES if name in high}
+        found |= {f"{PROD}{name}": float(prod[name]) for name in RESOURCES if name in prod}
+        if found:
+            return found
     return SHIPPED_THRESHOLDS

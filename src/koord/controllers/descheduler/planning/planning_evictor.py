@@ -10,7 +10,7 @@ from koord.controllers.descheduler.planning.load_columns import LoadColumns
 from koord.controllers.descheduler.planning.plan import PlannedStep, StayingPod, StayReason
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from koord.api.kinds.pod import Pod
     from koord.controllers.descheduler.framework.handle import StrategyEvictor
@@ -39,6 +39,7 @@ class PlanningEvictor:
         snapshot: of the round.
         landing: where pods would go; None for a round that is walked, which does not ask.
         thresholds: see :class:`LoadColumns`.
+        rests: whether a pod was moved for load not long ago, so that it stays for now.
 
     Attributes:
         steps: so far.
@@ -52,7 +53,9 @@ class PlanningEvictor:
         snapshot: ClusterSnapshot,
         landing: LandingNodes | None,
         thresholds: Mapping[str, float],
+        rests: Callable[[Pod], bool] = lambda pod: False,
     ) -> None:
+        self._rests = rests
         self._landing = landing
         self._budgets = DisruptionLedger(snapshot)
         self.loads = LoadColumns(snapshot, thresholds)
@@ -86,6 +89,9 @@ class PlanningEvictor:
         if by_load and not self.loads.is_high(source):
             message = f"{source} is not above thresholds any more, all that moves counted"
             return self.stays(pod, request, StayReason.NO_GAIN, message)
+        if by_load and self._rests(pod):
+            message = "a pod of its controller came to this node within the hour, for load"
+            return self.stays(pod, request, StayReason.RESTS, message)
         landing = self._landing.move(pod, self.loads.too_full_for(pod) if by_load else ())
         if landing.reason is not None:
             return self.stays(pod, request, landing.reason, landing.message)

@@ -138,7 +138,8 @@ class OvercommitManager:
         capacity = np.stack([fleet.cpus * 1000, fleet.memory_bytes]).astype(np.int64)
         self._nodes = node_columns.empty(rows)._replace(capacity=capacity)
         self._settings = strategy_columns.columns([strategy_columns.of(strategy)] * rows)
-        self._machine = pods.machine.astype(np.intp)
+        # Not a copy: where pods move, their rows say so.
+        self._machine = pods.machine.astype(np.intp, copy=False)
         self._request = np.stack([pods.request_milli, pods.request_bytes])
         self.offered = np.full((2, rows), threshold.ABSENT, np.int64)
         self._written = np.full(rows, -np.inf)

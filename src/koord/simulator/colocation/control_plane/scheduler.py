@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
     from koord.controllers.scheduler.decision.decider import Decision
+    from koord.kube.client import Client
     from koord.simulator.colocation.inputs.scenario import BatchJobSpec, GPUSpec, Scenario
     from koord.simulator.colocation.workload.services import MachineCapacities, ServicePods
 
@@ -77,21 +78,31 @@ class ScheduledCluster:
         fleet: the machines.
         pods: of services.
         colocated: whether batch pods ask for batch resources, or for native ones.
+        clock: of the scheduler; None for one of its own.
+        client: writes about what is on an API server; None where nothing is.
 
     Attributes:
         clock: of the scheduler; whoever runs the loop moves it.
         attempts: decisions so far.
+        scheduler_name: that pods name.
     """
 
     def __init__(
-        self, scenario: Scenario, fleet: MachineCapacities, pods: ServicePods, *, colocated: bool
+        self,
+        scenario: Scenario,
+        fleet: MachineCapacities,
+        pods: ServicePods,
+        *,
+        colocated: bool,
+        clock: VirtualClock | None = None,
+        client: Client | None = None,
     ) -> None:
-        self.clock = VirtualClock(WALL_START_SECONDS)
+        self.clock = clock or VirtualClock(WALL_START_SECONDS)
         self._views = LocalViews()
         registry = Registry(outside=[])
         configuration = _configuration(scenario, registry)
-        name = configuration.profiles[0].scheduler_name
-        self._world = ClusterState(self._views, self.clock, scheduler_name=name)
+        name = self.scheduler_name = configuration.profiles[0].scheduler_name
+        self._world = ClusterState(self._views, self.clock, client, scheduler_name=name)
         self._scheduler = Scheduler(
             self._world, configuration.profiles, registry, configuration.queue,
             observers=(self._observed,),
@@ -128,12 +139,16 @@ class ScheduledCluster:
         Returns:
             Name and machine of the pods that are bound now.
         """
-        self._scheduler.queue.tick()
-        self._scheduler.loop.schedule(_FOR_EVER_SECONDS)
+        self.decide()
         while self._scheduler.loop.binder.pending:
             await asyncio.sleep(0)
         placed, self._placed = self._placed, []
         return placed
+
+    def decide(self) -> None:
+        """Begins the bindings of who is due."""
+        self._scheduler.queue.tick()
+        self._scheduler.loop.schedule(_FOR_EVER_SECONDS)
 
     async def close(self) -> None:
         """Ends what still runs."""
@@ -161,10 +176,16 @@ class ScheduledCluster:
         for plugin in self._load_aware:
             plugin.report(
                 {
-                    self._nodes[row].metadata.name: _measured(each, plugin.names, now, row)
+                    self._nodes[row].metadata.name: self._measured(each, plugin.names, now, row)
                     for row, each in reports.items()
                 }
             )
+
+    def _measured(
+        self, report: NodeUsageReport, names: Sequence[str], now: float, row: int
+    ) -> NodeUsage:
+        """A report as the scheduler reads it; the services of a machine are one pod."""
+        return _usage_of(report, names, now, row)
 
     def _observed(self, decision: Decision, message: str) -> None:
         self.attempts += 1
@@ -204,7 +225,7 @@ def _configuration(scenario: Scenario, registry: Registry) -> SchedulerConfigura
     return decode(scenario.scheduler, "scenario scheduler", registry)
 
 
-def _measured(report: NodeUsageReport, names: Sequence[str], now: float, row: int) -> NodeUsage:
+def _usage_of(report: NodeUsageReport, names: Sequence[str], now: float, row: int) -> NodeUsage:
     """A report by the plugin's resources; of those other than CPU and memory nothing is used."""
     services = key_of(f"{SERVICES}-{row}")
     report.pods[services] = report.services

@@ -7,6 +7,7 @@ share it out, agents report and the manager writes what machines offer, tasks wo
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.simulator.colocation.control_plane.node_reports import ReportedUsage
+    from koord.simulator.colocation.descheduling.movable_services import MovableServices
     from koord.simulator.colocation.inputs.scenario import Scenario
     from koord.simulator.colocation.results.result import Floats, Ints, Singles
 
@@ -50,8 +52,15 @@ class DaySimulation:
     """The state of a run; arguments as of :func:`~koord.simulator.colocation.execution.run.run`."""
 
     def __init__(
-        self, scenario: Scenario, seed: int, beside: Path | None, *, colocated: bool
+        self,
+        scenario: Scenario,
+        seed: int,
+        beside: Path | None,
+        *,
+        colocated: bool,
+        services: MovableServices | None = None,
     ) -> None:
+        self._movable = services
         self._scenario, self._colocated = scenario, colocated
         self._dt = scenario.step_seconds
         self._fleet, self._pods = placed(scenario, seed)
@@ -62,7 +71,10 @@ class DaySimulation:
         self._system = self._cpus * scenario.system.cpu
         self._demands = ServiceDemands(scenario, pods, seed)
         self._tasks = BatchTasks(arrivals(scenario, seed, beside), scenario.batch, rows)
-        self._cluster = ScheduledCluster(scenario, fleet, pods, colocated=colocated)
+        if services is None:
+            self._cluster = ScheduledCluster(scenario, fleet, pods, colocated=colocated)
+        else:
+            self._cluster = services.cluster(scenario, fleet, pods)
         chosen = slo_config.of(scenario)
         self._agents = NodeAgents(scenario, fleet, self._cores, chosen.slo) if colocated else None
         self._manager = OvercommitManager(fleet, pods, chosen.colocation) if colocated else None
@@ -97,6 +109,11 @@ class DaySimulation:
             self._done += 1
         return self._done - first
 
+    async def start(self) -> None:
+        """Begins what goes on beside the steps."""
+        if self._movable is not None:
+            await self._movable.start()
+
     async def close(self) -> None:
         """Ends what goes on beside the steps."""
         await self._cluster.close()
@@ -106,6 +123,8 @@ class DaySimulation:
         self._tasks.arrive(now)
         await self._place(now)
         self._demands.step(now)
+        if self._movable is not None:
+            self._movable.redirect(self._demands)
         if step % self._steps_a_minute == 0:
             self._demands.minute()
         tasks = self._tasks
@@ -125,7 +144,11 @@ class DaySimulation:
         ) + self._out_of_memory(held)
         short = self._shortages.step(self._demands.capped, services)
         self._record(turn, held, evicted, short)
-        self._cluster.clock.advance(self._dt)
+        if self._movable is None:
+            self._cluster.clock.advance(self._dt)
+        else:
+            self._movable.record(services, self._cpus)
+            await asyncio.sleep(self._dt)
 
     # Batch.
 
@@ -242,6 +265,8 @@ class DaySimulation:
                 self._cluster.offer(row, cpu_milli, memory_bytes)
 
     def _report_to_scheduler(self, due: Ints, usage: ReportedUsage, granted: Floats) -> None:
+        if self._movable is not None:
+            self._movable.measured(usage.services)
         services = [self._of_pods(column) for column in usage.services]
         pods: dict[int, dict[str, list[int]]] = {row: {} for row in due.tolist()}
         running = self._tasks.running

@@ -241,6 +241,27 @@ class AgentFeatureGates(_ScenarioMapping, frozen=True):
     feature_gates: dict[str, bool] = {}
 
 
+class HotSpotSpec(_ScenarioMapping, frozen=True):
+    """A load that wanders: for a while the services of some neighbouring machines want more.
+
+    It stays with the pods that were on these machines at the start, wherever they go.
+
+    Attributes:
+        machines: how many neighbours it takes in.
+        every: after how long it goes elsewhere; where to, the seed draws.
+        extra: what each pod of theirs wants beside, as a share of its request.
+    """
+
+    machines: int
+    every: str
+    extra: float
+
+    @property
+    def every_seconds(self) -> float:
+        """As a number."""
+        return Duration.parse(self.every).seconds
+
+
 class Scenario(_ScenarioMapping, frozen=True):
     """A day of a cluster; see the module.
 
@@ -251,6 +272,8 @@ class Scenario(_ScenarioMapping, frozen=True):
         slo_controller_config: data of the ConfigMap; what holds where it says nothing are the
             defaults, with co-location and suppression enabled.
         scheduler: a KubeSchedulerConfiguration; koord's own without.
+        hot_spot: a load that wanders; None for none.
+        descheduler: a DeschedulerConfiguration; koord's own for a simulation without.
     """
 
     metadata: ScenarioMetadata
@@ -267,6 +290,8 @@ class Scenario(_ScenarioMapping, frozen=True):
     agents: AgentFeatureGates = AgentFeatureGates()
     slo_controller_config: dict[str, str] = {}
     scheduler: dict[str, object] = {}
+    hot_spot: HotSpotSpec | None = None
+    descheduler: dict[str, object] = {}
 
     @property
     def step_seconds(self) -> float:

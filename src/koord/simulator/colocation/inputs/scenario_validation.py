@@ -114,6 +114,11 @@ def check(scenario: Scenario, source: str) -> None:
 
 
 def _check_rest(scenario: Scenario, at: ScenarioField) -> None:
+    if scenario.hot_spot is not None:
+        spot, inner = scenario.hot_spot, at.inner("hotSpot")
+        inner.inner("machines").between(spot.machines, 1, MOST_MACHINES)
+        inner.inner("every").duration(spot.every, 60, _A_DAY_SECONDS)
+        inner.inner("extra").between(spot.extra, 0, 100)
     delay = scenario.contention.scheduling_delay
     inner = at.inner("contention.schedulingDelay")
     inner.inner("freeCPUsBelow").between(delay.free_cpus_below, 0, 1)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from koord.base import rng
+from koord.simulator.colocation.workload.hot_spot import HotSpot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,16 +151,27 @@ class ServiceDemands:
         self.restarts = np.zeros(pods.rows, np.int64)
         self.cpu = self.capped = np.zeros(pods.rows, np.float32)
         self.memory_bytes = self._memory_mean.copy()
+        spot = scenario.hot_spot
+        self._hot_spot = None
+        if spot is not None:
+            self._hot_spot = HotSpot(spot, pods.machine.copy(), scenario.hours, seed)
         self._cpu_noise.begin(self._cpu_draws)
         self._memory_noise.begin(self._memory_draws)
 
     def step(self, now_seconds: float) -> None:
         """What is wanted from now until the next step."""
         level = np.array([self._level(each, now_seconds) for each in self._services], np.float32)
-        wanted = self._request * level[self._pods.service]
+        of_pods = level[self._pods.service]
+        if self._hot_spot is not None:
+            of_pods += self._hot_spot.extra(now_seconds)
+        wanted = self._request * of_pods
         wanted *= self._cpu_noise.factors(self._cpu_draws)
         self._burst()
         np.multiply(wanted, self._burst_height, out=wanted, where=self._burst_left > 0)
+        self.replace(wanted)
+
+    def replace(self, wanted: Singles) -> None:
+        """Has each pod want so many cores until the next step."""
         self.cpu = wanted
         self.capped = np.minimum(wanted, self._limit)
 
