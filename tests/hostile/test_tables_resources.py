@@ -20,6 +20,7 @@ from koord.controllers.scheduler.plugins.reservation.state.columns import Reserv
 from koord.controllers.scheduler.plugins.reservation.state.fit import IgnoredResources
 from koord.controllers.scheduler.queue.events import NODE, Action, ClusterEvent
 from tests.controllers.scheduler.plugins.event_hints import wakes
+from tests.controllers.scheduler.plugins.reservation.bench import slots_of
 from tests.controllers.scheduler.pods import node, pod
 from tests.controllers.scheduler.stock import Stock
 from tests.hostile.growth import at_least, churn
@@ -220,12 +221,12 @@ def test_resources_of_reservations_are_forgotten_with_them() -> None:
     def step(i: int) -> None:
         record = _record(f"uid-{i}", {f"example.com/{i}": 1, "cpu": 1})
         columns.changed(record)
-        columns.slots([record])
+        slots_of(columns, record)
         columns.drop(record.uid)
 
     churn(step, columns, steps=at_least(20_000))
     assert sorted(columns._index) == ["cpu", "pods"]
-    assert columns.scores(columns.slots([stays]), {"cpu": 2}).tolist() == [50]
+    assert columns.scores(slots_of(columns, stays), {"cpu": 2}).tolist() == [50]
 
 
 def test_a_reservation_holds_nothing_of_what_its_node_no_longer_offers() -> None:
@@ -233,8 +234,7 @@ def test_a_reservation_holds_nothing_of_what_its_node_no_longer_offers() -> None
     table.put(node("n0"))
     row = np.array([0], np.intp)
     columns = ReservationColumns(table)
-    columns.changed(_record("r", {"example.com/a": 2}))
-    slots = columns.slots([_record("r", {})])
+    slots = slots_of(columns, _record("r", {"example.com/a": 2}))
     request = {"example.com/a": 1}
     found = columns.fits(slots, row, request, IgnoredResources())
     assert (found.within[0], found.shares[0]) == (True, True)
