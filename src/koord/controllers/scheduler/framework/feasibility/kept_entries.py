@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _BYTES = 128 << 20
 # So many stay, however large they are.
 _LEAST = 16
+# Where nodes are known by classes of equal ones a pod is judged anew by one look a class: that
+# costs less than to bring up to date the board of a kind after pods of many others, but not of few.
+_BESIDE_CLASSES = 64
 # A generator of full period (Numerical Recipes' constants, with 1 for what is added).
 _FACTOR, _MODULUS = 1_664_525, 1 << 32
 # Of so many keys it is remembered that they came once.
@@ -98,8 +101,9 @@ class KeptEntries:
         return entry
 
     def keeps(self, key: int) -> bool:
-        """Whether a key has an entry, or gets one for which no other goes."""
-        return key in self._by_key or (key in self._seen and not self._is_full())
+        """Whether a key has an entry, or gets one of the few that are kept beside classes."""
+        few = len(self._by_key) < _BESIDE_CLASSES and not self._is_full()
+        return key in self._by_key or (key in self._seen and few)
 
     def remember(self, key: int) -> None:
         """Takes note of a pod that was decided without an entry."""
