@@ -32,7 +32,7 @@ ATTACK_PATIENCE_SECONDS = 300.0
 # together, one quiet and one attacked each, and more where they are not enough to tell.
 # Measured are 1.5 to 2.4 times in `koord up`. On a real control plane, which shares two cores with
 # the attacker, the API server alone makes a client wait 2 to 6 times as long that binds its pods
-# itself; pods that koord binds wait 0.9 to 1.3 times as much longer, and that counts. What
+# itself; pods that koord binds wait 0.9 to 2.5 times as much longer, and that counts. What
 # stands above that is for a machine that others use.
 FACTORS = {"embedded": 3.0, "real": 4.0}
 # How many times more than that may be worked meanwhile, also by the thread beside the loop, for
