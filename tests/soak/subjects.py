@@ -7,7 +7,7 @@ import asyncio
 import importlib
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 from unittest import mock
@@ -162,17 +162,25 @@ class AgentDay:
             a_day(Path(folder), list(Version)[version], seed, rounds, step)
 
 
-class AdmissionHistory:
-    """Admission through two replicas. A history: seed, steps."""
+class SeededHistories:
+    """What is played from a seed alone. A history: seed, steps.
 
-    name = "controllers/webhook/histories"
+    Args:
+        name: where the test of it stands.
+        play: plays one; raises where something does not hold.
+        steps: of each.
+    """
+
+    def __init__(self, name: str, play: Callable[[int, int], object], steps: int) -> None:
+        self.name = name
+        self._play, self._steps = play, steps
 
     def explore(self, over: Over) -> Outcome:
         """See :class:`Subject`."""
         count, draw = 0, random.SystemRandom()
         while not over():
             count += 1
-            history = (draw.getrandbits(32), _ADMISSION_STEPS)
+            history = (draw.getrandbits(32), self._steps)
             try:
                 self.replay(history)
             except Exception as error:
@@ -181,51 +189,7 @@ class AdmissionHistory:
 
     def replay(self, history: Any) -> None:
         """See :class:`Subject`."""
-        admission(*history)
-
-
-class Migrations:
-    """PodMigrationJobs through deschedulers that fail. A history: seed, steps."""
-
-    name = "controllers/descheduler/migration/histories"
-
-    def explore(self, over: Over) -> Outcome:
-        """See :class:`Subject`."""
-        count, draw = 0, random.SystemRandom()
-        while not over():
-            count += 1
-            history = (draw.getrandbits(32), _MIGRATION_STEPS)
-            try:
-                self.replay(history)
-            except Exception as error:
-                return Outcome(count, error, history)
-        return Outcome(count)
-
-    def replay(self, history: Any) -> None:
-        """See :class:`Subject`."""
-        migrations(*history)
-
-
-class PlannedMoves:
-    """Planned rounds of deschedulers that fail. A history: seed, steps."""
-
-    name = "controllers/descheduler/planned_histories"
-
-    def explore(self, over: Over) -> Outcome:
-        """See :class:`Subject`."""
-        count, draw = 0, random.SystemRandom()
-        while not over():
-            count += 1
-            history = (draw.getrandbits(32), _MIGRATION_STEPS)
-            try:
-                self.replay(history)
-            except Exception as error:
-                return Outcome(count, error, history)
-        return Outcome(count)
-
-    def replay(self, history: Any) -> None:
-        """See :class:`Subject`."""
-        planned_rounds(*history)
+        self._play(*history)
 
 
 class HostileTenant:
@@ -281,9 +245,11 @@ def subjects() -> Iterator[Subject]:
     """All of them; state machines are found by what their modules say."""
     yield SmallCluster()
     yield AgentDay()
-    yield AdmissionHistory()
-    yield Migrations()
-    yield PlannedMoves()
+    # Admission through two replicas, migrations and planned rounds by deschedulers that fail.
+    yield SeededHistories("controllers/webhook/histories", admission, _ADMISSION_STEPS)
+    moves = "controllers/descheduler"
+    yield SeededHistories(f"{moves}/migration/histories", migrations, _MIGRATION_STEPS)
+    yield SeededHistories(f"{moves}/planned_histories", planned_rounds, _MIGRATION_STEPS)
     yield HostileTenant()
     yield HostileNode()
     for path in sorted(_TESTS.rglob("test_*.py")):
