@@ -31,11 +31,12 @@ GATES = ",".join(
 )
 QUOTA = "scheduling.sigs.k8s.io/v1alpha1"
 LABELS = "quota.scheduling.koordinator.sh"
-# Only where the server loses something, a watch is later than who asks for its object (that of the
-# Secret most often), or the way is longer than this scene.
+# Only where the server loses something, a watch is later than who asks for its object (of the
+# Secret and both configurations, which are read then), or the way is longer than this scene.
 SELDOM = {
     "create events", "patch events", "get namespaces", "get elasticquotas", "get priorityclasses",
-    "get secrets", "update secrets", "list nodes", "patch clustercolocationprofiles/status",
+    "get secrets", "get mutatingwebhookconfigurations", "get validatingwebhookconfigurations",
+    "update secrets", "list nodes", "patch clustercolocationprofiles/status",
 }  # fmt: skip
 
 
