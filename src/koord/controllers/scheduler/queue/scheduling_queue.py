@@ -96,6 +96,11 @@ class SchedulingQueue:
         self.nominator = Nominator(nominated)
         self.incoming = self._places.incoming
 
+    @property
+    def fair(self) -> bool:
+        """Whether namespaces take turns."""
+        return self._options.fair
+
     def __len__(self) -> int:
         """How many pods wait."""
         return len(self._waiting)

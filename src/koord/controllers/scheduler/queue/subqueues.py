@@ -52,7 +52,7 @@ class SubQueues:
         self.waiting: dict[str, QueuedPod] = {}
         self.index = RejectionIndex(shape_of)
         self.incoming: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self.active = ActivePods()
+        self.active = ActivePods(options.fair)
         self._backoff, self._error_backoff = PodHeap(), PodHeap()
         # By the time they were put back; gated ones, which no timer wakes, are not here.
         self._unschedulable = PodHeap()
