@@ -111,6 +111,15 @@ def test_a_crowd_of_pods_of_equal_priority(
     run_virtual(story())
 
 
+async def _wait_until_told(history: History, name: str, namespace: str) -> float:
+    """Seconds of virtual time until it is said why a pod has no node."""
+    began = history.clock.monotonic_seconds()
+    while not (await history.client.get(Pod, name, namespace)).status.conditions:
+        assert history.clock.monotonic_seconds() < began + 2 * CROWD / RATE
+        await asyncio.sleep(0.25 / RATE)
+    return history.clock.monotonic_seconds() - began
+
+
 async def _wait_until_bound(history: History, name: str, namespace: str) -> float:
     """Seconds of virtual time."""
     began = history.clock.monotonic_seconds()
@@ -146,7 +155,9 @@ def test_the_rate_limit_is_not_one_tenants(cpu: str) -> None:
         for number in range(CROWD):
             await history.client.create(_pod("mallory", f"m{number}", cpu))
         await history.client.create(_pod("alice", "web", "1m"))
+        await history.client.create(_pod("alice", "large", "1000"))
         assert await _wait_until_bound(history, "web", "alice") <= 4 / RATE
+        assert await _wait_until_told(history, "large", "alice") <= 4 / RATE
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 

@@ -113,8 +113,9 @@ class SchedulingLoop:
             supervisor=supervisor, fair=parts.queue.fair,
         )  # fmt: skip
         self.failures = FailureWriter(
-            client, parts.clock, stand_ins=stand_ins, supervisor=supervisor
-        )
+            client, parts.clock, stand_ins=stand_ins, supervisor=supervisor,
+            fair=parts.queue.fair,
+        )  # fmt: skip
         self._wake = asyncio.Event()
         # Attempts so far, and the CPU seconds that they took.
         self.decided, self.deciding_seconds = 0, 0.0
