@@ -87,7 +87,7 @@ class FailureWriter:
         self._fair = fair
         self._waiting: dict[str, SchedulingFailure] = {}
         # Whose turn it is, by uid; some may wait no longer, and some may be there twice.
-        self._turns: TurnQueue[str] = TurnQueue()
+        self._uid_queue: TurnQueue[str] = TurnQueue()
         # What was last written of a pod, so that a repeated failure is not written again even
         # before the informer has brought it back.
         self._last_written: dict[str, tuple[str, str, str]] = {}
@@ -130,7 +130,7 @@ class FailureWriter:
         uid = failure.pod.metadata.uid
         self._leave(uid)
         if uid not in self._waiting:
-            self._turns.push(self._flow(failure), uid)
+            self._uid_queue.push(self._flow(failure), uid)
         self._waiting[uid] = failure
         if len(self._tasks) < self._limit:
             task = self._supervisor.start("conditions of pods", self._drain)
@@ -165,15 +165,15 @@ class FailureWriter:
             finally:
                 self._writing.discard(uid)
                 if uid in self._waiting:
-                    self._turns.push(self._flow(failure), uid)
+                    self._uid_queue.push(self._flow(failure), uid)
 
     def _flow(self, failure: SchedulingFailure) -> str:
         return failure.pod.metadata.namespace if self._fair else ""
 
     def _next(self) -> str:
         """The next pod to be written about; of one pod what is said last stands, and comes last."""
-        while self._turns:
-            uid = self._turns.pop()
+        while self._uid_queue:
+            uid = self._uid_queue.pop()
             if uid in self._waiting and uid not in self._writing:
                 return uid
         return ""
