@@ -69,14 +69,14 @@ def workload(name: str, *more: str) -> dict[str, Any]:
         "items": [{"key": f"{name}-config", "path": f"{name}.config"}],
     }
     container = {
-        "name": name,
+        "name": name if name == "koord-device-daemon" else name.removeprefix("koord-"),
         "image": f"example.com/koordinator-sh/{name}:v1.8.0",
         "command": [f"/{name}"],
         "args": [*FLAGS[name], *more],
         "volumeMounts": [{"name": "config", "mountPath": "/config"}],
     }
     spec = {"containers": [container], "volumes": [{"name": "config", "configMap": config}]}
-    labels = {"app": name}
+    labels = {"koord-app": name}
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet" if name in ("koordlet", "koord-device-daemon") else "Deployment",
