@@ -124,9 +124,7 @@ class _PrometheusRegistry:
         self._register(metric, name, "histogram", doc, labels)
         return metric
 
-    def _register(
-        self, metric: Any, name: str, kind: str, doc: str, labels: Sequence[str]
-    ) -> None:
+    def _register(self, metric: Any, name: str, kind: str, doc: str, labels: Sequence[str]) -> None:
         """Registers it; a ValueError where the name is taken."""
         self._registry.register(metric)
         self._described.append(MetricDescription(name, kind, doc, tuple(labels)))

@@ -16,9 +16,10 @@ _STEP_MINUTES = 2
 _HEAD = """\
 # Run-books
 
-What each of koord's alerts means, and what to do. The rules are `deploy/alerts/koord.yaml`; the chart brings them as a
-PrometheusRule with `monitoring.alerts.enabled`. Written by `python -m tests.deploy.monitoring.monitoring_files` from the
-descriptions that the rules come from, and every rule is tried with series that make it fire and series that do not.
+What each of koord's alerts means, and what to do. The rules are `deploy/alerts/koord.yaml`; the
+chart brings them as a PrometheusRule with `monitoring.alerts.enabled`. Written from the descriptions that
+the rules come from by `python -m tests.deploy.monitoring.monitoring_files`; every rule is tried
+with series that make it fire and series that do not.
 
 | alert | severity | after | says |
 |---|---|---|---|

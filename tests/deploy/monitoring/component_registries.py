@@ -37,6 +37,7 @@ from koord.kube.transport.messages import Request, Response, Stream
 from tests.agent.machine_tree import MachineTree
 
 NODE = "node-1"
+_ALL = "AllAlpha=true,AllBeta=true"
 
 
 class _NoServer:
@@ -106,7 +107,10 @@ def _scheduler() -> MetricRegistry:
 
 
 def _manager() -> ManagerMetrics:
-    metrics, options = ManagerMetrics(), ManagerOptions(feature_gates="AllAlpha=true,AllBeta=true")
+    metrics, options = (
+        ManagerMetrics(),
+        ManagerOptions(feature_gates=_ALL, binding_admission_user_name="one"),
+    )
     client, clock, recorder = _parts("koord-manager", metrics.controllers)
     app = ManagerApp(client, options, clock, recorder, metrics=metrics)
     admission_app(app, client, options, recorder, WebhookEnvironment.of({}))

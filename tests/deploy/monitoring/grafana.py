@@ -84,11 +84,15 @@ def _panel(number: int, panel: Panel, grid: Document) -> Document:
         "gridPos": grid,
         "targets": [
             {
-                "refId": chr(ord("A") + place), "datasource": _SOURCE, "editorMode": "code",
-                "expr": query.expression, "legendFormat": query.legend, "range": True,
+                "refId": chr(ord("A") + place),
+                "datasource": _SOURCE,
+                "editorMode": "code",
+                "expr": query.expression,
+                "legendFormat": query.legend,
+                "range": True,
             }
             for place, query in enumerate(panel.queries)
-        ],  # fmt: skip
+        ],
         "fieldConfig": {"defaults": _field(panel), "overrides": []},
         "options": {
             "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},

@@ -18,14 +18,16 @@ _HEAD = """\
 # Metrics
 
 Every series that a component of koord serves, from its registries themselves: written by
-`python -m tests.deploy.monitoring.metrics_page`. Who may ask is [one rule](scheduling.md#who-may-ask) for all; the
-chart's `monitorEnabled` adds ServiceMonitors, and [dashboards and alerts](../guide-monitoring.md) read what is below.
+`python -m tests.deploy.monitoring.metrics_page`. Who may ask is
+[one rule](scheduling.md#who-may-ask) for all; the chart's `monitorEnabled` adds ServiceMonitors,
+and [dashboards and alerts](../guide-monitoring.md) read what is below.
 
-A histogram has the series `NAME_bucket`, `NAME_sum` and `NAME_count`. Names without `koord` are those of Koordinator,
-Kubernetes or controller-runtime for the same figure; some of these are gauges that only grow, so that they keep their names.
+A histogram has the series `NAME_bucket`, `NAME_sum` and `NAME_count`. Names without `koord` are
+those of Koordinator, Kubernetes or controller-runtime for the same figure; some of these are gauges
+that only grow, so that they keep their names.
 """
 _SHARED = "All components"
-_SHARED_TEXT = "What comes of a part that several components have, under one name in each that has it."
+_SHARED_TEXT = "What several components have in common, under one name in each."
 
 
 def page(found: list[ComponentMetric]) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""deploy/dashboards, deploy/alerts and the run-books: ``python -m tests.deploy.monitoring.monitoring_files``.
+"""deploy/dashboards, deploy/alerts and the run-books, from the descriptions here.
 
-All of them come from the descriptions here; a test keeps them in step.
+``python -m tests.deploy.monitoring.monitoring_files`` writes them; a test keeps them in step.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ SCHEDULER = Dashboard(
                 panel(
                     "Attempts", "ops",
                     (rate("scheduler_schedule_attempts_total", "result"), "{{result}}"),
-                    text="Unschedulable ones wait for a change; errors are the API server's or ours.",
+                    text="Unschedulable ones wait for a change; errors are a failure.",
                 ),
                 panel(
                     "Length of an attempt", "s",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Prometheus is pointed at: ``koord up --colocation``, with a quota, a reservation and gangs."""
+"""What Prometheus scrapes: ``koord up --colocation``, with a quota, a reservation and gangs."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class SchedulerMetrics:
         )
         self._unschedulable = into.gauge(
             "scheduler_unschedulable_pods",
-            "Pods that wait after a rejection, by the plugin that rejected them; of several, by each.",
+            "Pods that wait after a rejection, once for each plugin that rejected them.",
             ("plugin", "profile"),
         )
         self._drift = into.gauge(

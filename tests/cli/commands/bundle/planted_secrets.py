@@ -27,25 +27,31 @@ def objects(namespace: str) -> Iterator[tuple[str, Document]]:
     yield "/api/v1/namespaces", {"metadata": {"name": namespace}}
     encoded = base64.b64encode(secret("secret").encode()).decode()
     yield f"{core}/secrets", {"metadata": {"name": "database"}, "data": {"password": encoded}}
-    yield f"{core}/configmaps", {
-        "metadata": {"name": "slo-controller-config", **_annotated("configmap")},
-        "data": {
-            "colocation-config": json.dumps(
-                {"enable": True, "password": secret("config-value"), "keys": ["ok"]}
-            ),
-            "own-key": secret("config-key"),
-        },
-    }
-    yield f"/apis/apps/v1/namespaces/{namespace}/deployments", {
-        "metadata": {"name": "koord-scheduler", **_annotated("deployment")},
-        "spec": {
-            "selector": {"matchLabels": {"app": "koord"}},
-            "template": {
-                "metadata": {"labels": {"app": "koord"}, **_annotated("template")},
-                "spec": _work("deployment", [f"--feature-gates=A={MARK is None}"]),
+    yield (
+        f"{core}/configmaps",
+        {
+            "metadata": {"name": "slo-controller-config", **_annotated("configmap")},
+            "data": {
+                "colocation-config": json.dumps(
+                    {"enable": True, "password": secret("config-value"), "keys": ["ok"]}
+                ),
+                "own-key": secret("config-key"),
             },
         },
-    }
+    )
+    yield (
+        f"/apis/apps/v1/namespaces/{namespace}/deployments",
+        {
+            "metadata": {"name": "koord-scheduler", **_annotated("deployment")},
+            "spec": {
+                "selector": {"matchLabels": {"app": "koord"}},
+                "template": {
+                    "metadata": {"labels": {"app": "koord"}, **_annotated("template")},
+                    "spec": _work("deployment", [f"--feature-gates=A={MARK is None}"]),
+                },
+            },
+        },
+    )
     yield f"{core}/pods", {
         "metadata": {"name": "waits", **_annotated("pod")},
         "spec": _work("pod", []) | {
@@ -68,13 +74,16 @@ def objects(namespace: str) -> Iterator[tuple[str, Document]]:
         "message": f"ran --password {secret('flag')} and DB_TOKEN={secret('text')}: "
         f"Authorization: Bearer {secret('bearer')} at https://me:{secret('url')}@db/x",
     }  # fmt: skip
-    yield f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", {
-        "metadata": {
-            "name": "koord-scheduler",
-            "annotations": {"koord.sh/endpoint": f"http://u:{secret('endpoint')}@127.0.0.1:1"},
+    yield (
+        f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
+        {
+            "metadata": {
+                "name": "koord-scheduler",
+                "annotations": {"koord.sh/endpoint": f"http://u:{secret('endpoint')}@127.0.0.1:1"},
+            },
+            "spec": {"holderIdentity": "one", "leaseDurationSeconds": 15},
         },
-        "spec": {"holderIdentity": "one", "leaseDurationSeconds": 15},
-    }
+    )
 
 
 def _annotated(place: str) -> Document:

@@ -23,12 +23,15 @@ LEFT_OUT: Final = "<left out>"
 _NAMES: Final = ("koordinator.sh", "koord.sh", "k8s.io", "kubernetes.io")
 _NEVER: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
 _FLAGS: Final = frozenset(
-    "addr api-check-period bind-address cgroup-root-dir config config-namespace controllers "
-    "descheduling-interval disable-query-kubelet-config dry-run enable-leader-election "
-    "feature-gates health-probe-addr leader-elect leader-election-namespace "
-    "metrics-addr node-selector only-evict-by-api pods-from policy-config-file port quota-scope "
-    "reservation-scope rounds scheduler-config scheduling-timeout secure-port slo-config-name "
-    "tls-cert-file tls-private-key-file v".split()
+    (
+        "addr", "api-check-period", "bind-address", "cgroup-root-dir", "config", "controllers",
+        "config-namespace", "descheduling-interval", "disable-query-kubelet-config", "dry-run",
+        "enable-leader-election", "feature-gates", "health-probe-addr", "leader-elect",
+        "leader-election-namespace", "metrics-addr", "node-selector", "only-evict-by-api",
+        "pods-from", "policy-config-file", "port", "quota-scope", "reservation-scope", "rounds",
+        "scheduler-config", "scheduling-timeout", "secure-port", "slo-config-name",
+        "tls-cert-file", "tls-private-key-file", "v",
+    )
 )  # fmt: skip
 """Flags of koord's programs whose values say nothing secret."""
 

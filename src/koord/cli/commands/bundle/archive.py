@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archive: files in their order, each and all of them bounded, the same bytes for the same content."""
+"""The archive: files in their order, bounded, and the same bytes for the same content."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from koord.cli.commands.bundle import allow_list
-from koord.cli.commands.bundle.allow_list import CLUSTER_KINDS, CONFIGURATIONS, kept
+from koord.cli.commands.bundle.allow_list import CONFIGURATIONS, kept
 from koord.kube.errors import TransportError
 from koord.kube.transport.messages import Request, Response
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from koord.base.documents import Document
-    from koord.cli.commands.bundle.archive import Bundle
     from koord.cli.commands.bundle.allow_list import BundledKind, Tree
+    from koord.cli.commands.bundle.archive import Bundle
     from koord.kube.transport.messages import Transport
 
 PAGE, MOST_OBJECTS = 500, 2000
@@ -200,4 +200,3 @@ def _when(event: Document) -> tuple[str, str]:
     series = event.get("series") or {}
     last = event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime")
     return last or "", event.get("metadata", {}).get("name", "")
-

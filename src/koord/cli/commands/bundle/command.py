@@ -45,9 +45,7 @@ _Most = Annotated[
 ]
 _Logs = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--log", metavar="FILE", help="add the end of a file, as ~/.koord/up.log"
-    ),
+    typer.Option("--log", metavar="FILE", help="add the end of a file, as ~/.koord/up.log"),
 ]
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 from koord.cli.commands.bundle.allow_list import LEFT_OUT
 
 _WORDS: Final = r"pass(?:word|wd|phrase)|secret|token|api[-_]?key|credentials?|authorization"
-# Each begins with something definite and looks a bounded way ahead, so that a line that somebody else
-# has written costs no more than its length.
+# Each begins with something definite and looks a bounded way ahead, so that a line that somebody
+# else has written costs no more than its length.
 _PATTERNS: Final = (
     # A certificate or a key, on one line with escapes or on several; a cut one to its end.
     (re.compile(r"-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|\Z)", re.DOTALL), LEFT_OUT),

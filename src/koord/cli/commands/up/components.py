@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from koord.kube.daemon.lifecycle import Component
 
 AGENT_SERIES = "/simulator/metrics"
-"""Where the API server tells what the simulated agents measured and decided, as Prometheus series."""
+"""Where the API server tells what simulated agents measured and decided, as Prometheus series."""
 
 
 class ComponentEntry(NamedTuple):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agents of simulated machines measured and decided, as Prometheus series of the agent's names."""
+"""What simulated agents measured and decided, as Prometheus series of the agent's names."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 _LENT = {"cpu_1": MID_CPU, "memory_1": MID_MEMORY, "cpu_2": BATCH_CPU, "memory_2": BATCH_MEMORY}
 
 
-def exposition(
-    enforcement: Enforcement, names: Sequence[str], reading: UsageReading
-) -> bytes:
+def exposition(enforcement: Enforcement, names: Sequence[str], reading: UsageReading) -> bytes:
     """The series of now, in Prometheus' text format.
 
     Args:
@@ -74,9 +72,7 @@ def _measured(
 ) -> None:
     """What machines have, lend and use; nothing of those without a Node."""
     cpu = into.gauge("koordlet_node_used_cpu_cores", "CPU that the node uses.", ("node",))
-    memory = into.gauge(
-        "koordlet_node_used_memory_bytes", "Memory that the node uses.", ("node",)
-    )
+    memory = into.gauge("koordlet_node_used_memory_bytes", "Memory that the node uses.", ("node",))
     labels = ("node", "resource", "unit")
     capacity = into.gauge(
         "koord_koordlet_node_capacity",
