@@ -17,8 +17,8 @@ _HEAD = """\
 # Run-books
 
 What each of koord's alerts means, and what to do. The rules are `deploy/alerts/koord.yaml`; the
-chart brings them as a PrometheusRule with `monitoring.alerts.enabled`. Written from the descriptions that
-the rules come from by `python -m tests.deploy.monitoring.monitoring_files`; every rule is tried
+chart brings them as a PrometheusRule with `monitoring.alerts.enabled`. Written from the same
+descriptions by `python -m tests.deploy.monitoring.monitoring_files`; every rule is tried
 with series that make it fire and series that do not.
 
 | alert | severity | after | says |

@@ -47,7 +47,7 @@ class Bundle:
         text = json.dumps(scrubbed_document(document), indent=1, sort_keys=True, default=str)
         data = text.encode() + b"\n"
         if len(data) > FILE_BYTES:
-            self.lacks(name, f"{len(data) >> 20} MiB, more than {FILE_BYTES >> 20}")
+            self.note_problem(name, f"{len(data) >> 20} MiB, more than {FILE_BYTES >> 20}")
             return
         self._add(name, data)
 
@@ -61,18 +61,18 @@ class Bundle:
         """
         # What is cut away need not be read; the rest is, whole lines of it alone.
         if len(text) > FILE_BYTES:
-            self.lacks(name, f"cut to {'the last' if keep_end else 'the first'} lines")
+            self.note_problem(name, f"cut to {'the last' if keep_end else 'the first'} lines")
             text = _cut(text, keep_end)
         self._add(name, scrubbed(text).encode())
 
-    def lacks(self, name: str, why: str) -> None:
+    def note_problem(self, name: str, why: str) -> None:
         """Notes that something is not there, or not whole."""
         if len(self.problems) < _MOST_PROBLEMS:
             self.problems.append(one_line(scrubbed(f"{name}: {why}")))
 
     def _add(self, name: str, data: bytes) -> None:
         if len(data) > self._left:
-            self.lacks(name, "left out: the bundle is as large as --max-size allows")
+            self.note_problem(name, "left out: the bundle is as large as --max-size allows")
             return
         self._left -= len(data)
         self._files[name] = data

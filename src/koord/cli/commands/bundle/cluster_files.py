@@ -58,7 +58,7 @@ class ClusterFiles:
         try:
             found = await self._list(kind.path.format(namespace=self._namespace), name)
         except MissingPartError as error:
-            self._bundle.lacks(name, str(error))
+            self._bundle.note_problem(name, str(error))
             return
         if kind.name == "own-pods":
             self.own_pods = found
@@ -79,7 +79,7 @@ class ClusterFiles:
         try:
             found = await self._list("/api/v1/pods", name, selector, most=MOST_PENDING)
         except MissingPartError as error:
-            self._bundle.lacks(name, str(error))
+            self._bundle.note_problem(name, str(error))
             return
         self._objects(name, found, allow_list.POD)
 
@@ -89,12 +89,12 @@ class ClusterFiles:
         try:
             found = await self._list("/api/v1/events", name, most=20 * MOST_EVENTS)
         except MissingPartError as error:
-            self._bundle.lacks(name, str(error))
+            self._bundle.note_problem(name, str(error))
             return
         chosen = [event for event in found if self._is_ours(event)]
         chosen.sort(key=_when)
         if len(chosen) > MOST_EVENTS:
-            self._bundle.lacks(name, f"the last {MOST_EVENTS} of {len(chosen)}")
+            self._bundle.note_problem(name, f"the last {MOST_EVENTS} of {len(chosen)}")
         last = chosen[-MOST_EVENTS:]
         self._bundle.document(name, [kept(event, allow_list.EVENT) for event in last])
 
@@ -107,7 +107,9 @@ class ClusterFiles:
         """The end of the logs of koord's pods, of few agents; of a container that died, too."""
         agents = 0
         if not self.own_pods:
-            self._bundle.lacks("logs", f"no pod runs in {self._namespace}; --log FILE adds a file")
+            self._bundle.note_problem(
+                "logs", f"no pod runs in {self._namespace}; --log FILE adds a file"
+            )
         for pod in self.own_pods:
             name = pod["metadata"]["name"]
             if not name.startswith("koord"):
@@ -120,7 +122,7 @@ class ClusterFiles:
                 if container.get("restartCount"):
                     await self._log(name, container["name"], previous=True)
         if agents > MOST_AGENTS:
-            self._bundle.lacks("logs", f"of {MOST_AGENTS} of {agents} agents")
+            self._bundle.note_problem("logs", f"of {MOST_AGENTS} of {agents} agents")
 
     async def _log(self, pod: str, container: str, previous: bool) -> None:
         path = f"/api/v1/namespaces/{self._namespace}/pods/{pod}/log"
@@ -132,22 +134,22 @@ class ClusterFiles:
             query.append(("previous", "true"))
         name = f"logs/{pod}-{container}{'-previous' if previous else ''}.log"
         try:
-            answer = await self._asked(path, *query)
+            answer = await self._get(path, *query)
         except MissingPartError as error:
-            self._bundle.lacks(name, str(error))
+            self._bundle.note_problem(name, str(error))
             return
         self._bundle.text(name, answer.body.decode(errors="replace"))
 
-    def _objects(self, name: str, found: list[Document], fields: Tree) -> None:
-        self._bundle.document(name, [kept(each, fields) for each in found])
+    def _objects(self, name: str, documents: list[Document], fields: Tree) -> None:
+        self._bundle.document(name, [kept(each, fields) for each in documents])
 
     async def _part(
         self, name: str, path: str, chosen: Callable[[Document], Document] = dict
     ) -> None:
         try:
-            document = json.loads((await self._asked(path)).body)
+            document = json.loads((await self._get(path)).body)
         except MissingPartError as error:
-            self._bundle.lacks(name, str(error))
+            self._bundle.note_problem(name, str(error))
             return
         self._bundle.document(name, chosen(document))
 
@@ -159,7 +161,7 @@ class ClusterFiles:
         async for items, more in self._pages(path, query):
             found += items
             if len(found) > most or (len(found) == most and more):
-                self._bundle.lacks(name, f"the first {most} objects")
+                self._bundle.note_problem(name, f"the first {most} objects")
                 return found[:most]
         return found
 
@@ -169,13 +171,13 @@ class ClusterFiles:
         token = ""
         while True:
             paging = [("limit", str(PAGE)), *([("continue", token)] if token else [])]
-            document = json.loads((await self._asked(path, *query, *paging)).body)
+            document = json.loads((await self._get(path, *query, *paging)).body)
             token = document.get("metadata", {}).get("continue") or ""
             yield document.get("items") or [], bool(token)
             if not token:
                 return
 
-    async def _asked(self, path: str, *query: tuple[str, str]) -> Response:
+    async def _get(self, path: str, *query: tuple[str, str]) -> Response:
         request = Request("GET", path, query, timeout_seconds=_SECONDS)
         try:
             answer = await self._transport.send(request)

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from koord.cli.commands.bundle.archive import Bundle
-    from koord.kube.transport.credentials import ClusterConfig
+    from koord.kube.transport.config import ClusterConfig
     from koord.kube.transport.messages import Transport
 
 _NAMESPACE: Final = "koordinator-system"
 _FOLDER: Final = "koord-support"
-_MOST_MIB, _SHOWN_PROBLEMS = 64, 20
+_MOST_MIB, _MOST_LINES = 64, 20
 _PACKAGES: Final = ("aiohttp", "kubernetes", "msgspec", "numpy", "prometheus-client", "typer")
 
 _File = Annotated[
@@ -86,7 +86,7 @@ def support_bundle(
     for log in logs or []:
         _add_log(bundle, log)
     size = bundle.write(file, _FOLDER)
-    _tell(bundle, file, size, output)
+    _print_result(bundle, file, size, output)
 
 
 async def _collect(
@@ -117,7 +117,7 @@ async def _require_answer(transport: Transport, config: ClusterConfig) -> None:
     try:
         await transport.send(Request("GET", "/version", timeout_seconds=10.0))
     except (TransportError, TimeoutError) as error:
-        raise ConnectionError(f"{config.server}: {error or 'no answer within 10 s'}") from None
+        raise ConnectionError(f"{config.server}: {str(error) or 'no answer within 10 s'}") from None
 
 
 async def collect(
@@ -152,7 +152,9 @@ async def collect(
         for step in steps:
             await step()
             advance(1)
-    bundle.lacks("koordlet", "agents are asked by nobody but their own machine: koord node status")
+    bundle.note_problem(
+        "koordlet", "agents are asked by nobody but their own machine: koord node status"
+    )
 
 
 def _versions() -> dict[str, object]:
@@ -183,16 +185,16 @@ def _add_log(bundle: Bundle, path: Path) -> None:
     bundle.text(name, data.decode(errors="replace"))
 
 
-def _tell(bundle: Bundle, file: Path, size: int, output: Format) -> None:
+def _print_result(bundle: Bundle, file: Path, size: int, output: Format) -> None:
     if output is Format.JSON:
         print_json(
             {"file": str(file), "bytes": size, "files": bundle.names, "lacks": bundle.problems}
         )
         return
-    for line in bundle.problems[:_SHOWN_PROBLEMS]:
+    for line in bundle.problems[:_MOST_LINES]:
         print(f"not had: {line}", file=sys.stderr)
-    if len(bundle.problems) > _SHOWN_PROBLEMS:
-        rest = len(bundle.problems) - _SHOWN_PROBLEMS
+    if len(bundle.problems) > _MOST_LINES:
+        rest = len(bundle.problems) - _MOST_LINES
         print(f"not had: {rest} more, see contents.txt", file=sys.stderr)
     say(f"{file}: {len(bundle.names)} files, {max(size // 1024, 1)} KiB")
     say("Secrets and environments are left out; look at it before you hand it on.")

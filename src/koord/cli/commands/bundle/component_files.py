@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from koord.api.protocol.keys import LEADER_ENDPOINT
 from koord.cli.commands.bundle.archive import FILE_BYTES
-from koord.cli.commands.explain.component_query import shown_credentials
+from koord.cli.commands.explain.component_query import secure_port_credentials
 
 if TYPE_CHECKING:
     from koord.base.documents import Document
     from koord.cli.commands.bundle.archive import Bundle
     from koord.cli.commands.bundle.cluster_files import ClusterFiles
-    from koord.kube.transport.credentials import ClusterConfig
+    from koord.kube.transport.config import ClusterConfig
 
 _SECONDS: Final = 15.0
 
@@ -65,11 +65,11 @@ async def component_files(
     url = _endpoint(component, cluster.leases)
     if not url:
         why = f"no Lease of {' or '.join(component.leases)} has an annotation {LEADER_ENDPOINT}"
-        bundle.lacks(f"components/{component.name}", why)
+        bundle.note_problem(f"components/{component.name}", why)
         return
     import aiohttp
 
-    tls, headers = shown_credentials(url, config)
+    tls, headers = secure_port_credentials(url, config)
     limit = aiohttp.ClientTimeout(total=_SECONDS)
     async with aiohttp.ClientSession(timeout=limit, headers=headers) as session:
         for path in (*component.states, component.metrics):
@@ -80,9 +80,11 @@ async def component_files(
                     _add(bundle, name, answer.status, body, path == component.metrics)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 reason = str(error) or f"no answer within {_SECONDS:.0f} s"
-                bundle.lacks(name, f"{url}: {reason}")
+                bundle.note_problem(name, f"{url}: {reason}")
                 if isinstance(error, aiohttp.ClientConnectorError):
-                    bundle.lacks(f"components/{component.name}", "cannot be reached from here")
+                    bundle.note_problem(
+                        f"components/{component.name}", "cannot be reached from here"
+                    )
                     return
 
 
@@ -99,7 +101,7 @@ async def _read(answer: Any) -> str:
 
 def _add(bundle: Bundle, name: str, status: int, body: str, metrics: bool) -> None:
     if status != 200:
-        bundle.lacks(name, f"HTTP status {status}: {body[:200]}")
+        bundle.note_problem(name, f"HTTP status {status}: {body[:200]}")
         return
     if metrics:
         bundle.text(f"{name}.txt", body, keep_end=False)
@@ -107,7 +109,7 @@ def _add(bundle: Bundle, name: str, status: int, body: str, metrics: bool) -> No
     try:
         bundle.document(f"{name}.json", json.loads(body))
     except ValueError:
-        bundle.lacks(name, "no JSON")
+        bundle.note_problem(name, "no JSON")
 
 
 def _endpoint(component: ServedComponent, leases: list[Document]) -> str:

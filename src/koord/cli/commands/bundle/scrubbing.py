@@ -43,9 +43,9 @@ def scrubbed(text: str) -> str:
     return _FLAG.sub(_flag, text)
 
 
-def _flag(found: re.Match[str]) -> str:
+def _flag(match: re.Match[str]) -> str:
     """A flag and the word behind it, which goes where the flag's name says that it is a secret."""
-    return f"{found[1]}{LEFT_OUT}" if _SECRET_KEY.search(found[2]) else found[0]
+    return f"{match[1]}{LEFT_OUT}" if _SECRET_KEY.search(match[2]) else match[0]
 
 
 def scrubbed_document(value: Any) -> Any:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import ssl
     from pathlib import Path
 
-    from koord.kube.transport.credentials import ClusterConfig
+    from koord.kube.transport.config import ClusterConfig
 
 _SECONDS = 30.0
 _FORWARD = "or ask by kubectl port-forward and --server http://127.0.0.1:PORT"
@@ -129,19 +129,19 @@ async def answer(
 
 
 def _credentials(url: str, kubeconfig: Path | None) -> tuple[ssl.SSLContext | bool, dict[str, str]]:
-    """See :func:`shown_credentials`; nothing is shown where there is no way to the cluster."""
+    """See :func:`secure_port_credentials`; nothing is shown where there is no way to the cluster."""
     if not url.startswith("https://"):
         return True, {}
     from koord.kube.transport.credentials import load_cluster_config
 
     try:
-        return shown_credentials(url, load_cluster_config(kubeconfig))
+        return secure_port_credentials(url, load_cluster_config(kubeconfig))
     except KoordError:
         # Only --server gets here without one.
         return True, {}
 
 
-def shown_credentials(
+def secure_port_credentials(
     url: str, cluster: ClusterConfig
 ) -> tuple[ssl.SSLContext | bool, dict[str, str]]:
     """How a secure port is asked: with what the API server takes, if its authority vouches for it.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from koord.simulator.nodes.agents.usage_model import UsageReading
     from koord.simulator.nodes.strategies.column_table import ColumnTable
     from koord.simulator.nodes.strategies.enforcement import Enforcement
+    from koord.simulator.nodes.strategies.node_rows import NodeRow
 
 # Columns of a Node's row, with the resource of each that koord puts there.
 _LENT = {"cpu_1": MID_CPU, "memory_1": MID_MEMORY, "cpu_2": BATCH_CPU, "memory_2": BATCH_MEMORY}
@@ -68,7 +69,7 @@ def exposition(enforcement: Enforcement, names: Sequence[str], reading: UsageRea
 
 
 def _measured(
-    into: MetricRegistry, nodes: ColumnTable, names: Sequence[str], reading: UsageReading
+    into: MetricRegistry, nodes: ColumnTable[NodeRow], names: Sequence[str], reading: UsageReading
 ) -> None:
     """What machines have, lend and use; nothing of those without a Node."""
     cpu = into.gauge("koordlet_node_used_cpu_cores", "CPU that the node uses.", ("node",))
