@@ -129,7 +129,7 @@ async def answer(
 
 
 def _credentials(url: str, kubeconfig: Path | None) -> tuple[ssl.SSLContext | bool, dict[str, str]]:
-    """See :func:`secure_port_credentials`; nothing is shown where there is no way to the cluster."""
+    """See :func:`secure_port_credentials`; nothing where there is no way to the cluster."""
     if not url.startswith("https://"):
         return True, {}
     from koord.kube.transport.credentials import load_cluster_config
