@@ -93,7 +93,7 @@ def runbooks() -> str:
 def _section(alert: Alert) -> str:
     look = "".join(f"- {line}\n" for line in alert.look)
     do = "".join(f"- {line}\n" for line in alert.do)
-    expression = f"```promql parse\n{alert.expression}\n```\n"
+    expression = f"    {alert.expression}\n"
     return (
         f"\n## {alert.name}\n\n{alert.means}\n\n{expression}\nWhere to look:\n\n{look}"
         f"\nWhat helps:\n\n{do}"

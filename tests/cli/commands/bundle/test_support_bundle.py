@@ -113,6 +113,7 @@ def test_it_has_what_helps_and_no_secret(
     assert contents.splitlines()[: len(files) - 1] == list(files)[1:]
 
 
+@pytest.mark.parametrize("scene", ["embedded"], indirect=True)
 def test_the_same_cluster_gives_the_same_bytes_within_bounds(koord: Run, scene: Scene) -> None:
     collected(koord, scene, "one.tar.gz")
     collected(koord, scene, "two.tar.gz")
