@@ -307,8 +307,9 @@ async def _run(
     metrics = SchedulerMetrics(new_registry())
     told = begin_dry_run(scheduler_flags.dry_run, metrics.registry)
     client = Client(
-        transport, NAME, requests_per_second=limit, burst=configuration.burst, dry_run=told
-    )
+        transport, NAME, requests_per_second=limit, burst=configuration.burst,
+        registry=metrics.registry, dry_run=told,
+    )  # fmt: skip
     if scheduler_flags.leader_elect is None:
         scheduler_flags = scheduler_flags._replace(
             leader_elect=configuration.leader_election.leader_elect
