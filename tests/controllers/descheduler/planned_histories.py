@@ -23,6 +23,7 @@ from koord.base import faults
 from koord.base.clock import VirtualClock, VirtualLoop
 from koord.base.faults import FaultPlan, FaultRule
 from koord.controllers.descheduler.migration.arbitration.job_index import is_open
+from koord.controllers.descheduler.migration.arbitration.pod_index import gang_of
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch
@@ -117,7 +118,9 @@ class PlannedChecks(Checks):
         node = pod.spec.node_name
         there = [uid for uid, each in pods.items() if each.spec.node_name == node]
         used = self.reported[node] + POD_MILLI * len([uid for uid in there if uid not in leave])
-        assert used > HIGH_MILLI, (
+        # The first of a gang says for all why they move.
+        follows = gang_of(pod) and any(gang_of(pods[uid]) for uid in leave if uid in pods)
+        assert follows or used > HIGH_MILLI, (
             f"{pod.metadata.name} is to leave {node}, which uses {used} of {NODE_MILLI} once "
             "those that move already have left it"
         )

@@ -24,6 +24,12 @@ def test_what_holds_of_planned_moves_holds() -> None:
     assert planned > 10
 
 
+def test_what_once_did_not_hold_holds() -> None:
+    """217: the other pods of a gang left their nodes, and a plan did not know."""
+    for seed, steps in [(217, 30)]:
+        live(seed, steps)
+
+
 def _no_others(patch: pytest.MonkeyPatch) -> None:
     """Moves that are under way count for nothing."""
     patch.setattr(CurrentCluster, "under_way", lambda self: iter(()))

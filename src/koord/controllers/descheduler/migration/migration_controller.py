@@ -126,16 +126,26 @@ class MigrationController(DeschedulerPlugin):
         self.why = "" if cluster is None else self.kept(pod)
         if cluster is None or self.why:
             return False
-        members = [pod]
-        if gang_of(pod):
-            rest = sorted(self.pods.members(pod).items())
-            members += [each for key, each in rest if key != pod_key(pod)]
-            kept = (each for each in members[1:] if not self.jobs.has_open(pod_key(each)))
-            if any(self.checks.permanent(each) for each in kept):
-                return False
-        elsewhere = replace(request, target="")
-        made = [await self._make(each, request if each is pod else elsewhere) for each in members]
-        return made[0]
+        _, *mates = self.together(pod)
+        refused = next((why for each in mates if (why := self.checks.permanent(each))), None)
+        if refused is not None:
+            self.why = refused.message
+            return False
+        if not await self._make(pod, request):
+            return False
+        for each in mates:
+            target = request.targets.get(each.metadata.uid, "")
+            reason = f"moves with {pod_key(pod)}, of its gang"
+            await self._make(each, replace(request, reason=reason, target=target))
+        return True
+
+    def together(self, pod: Pod) -> list[Pod]:
+        """The pods that move when one does, it first: those of its gangs that no job moves yet."""
+        if not gang_of(pod):
+            return [pod]
+        members = sorted(self.pods.members(pod).items())
+        own = pod_key(pod)
+        return [pod, *(m for key, m in members if key != own and not self.jobs.has_open(key))]
 
     def kept(self, pod: Pod) -> str:
         """Why the pod may not go now, in one line; empty where it may."""
@@ -146,13 +156,19 @@ class MigrationController(DeschedulerPlugin):
         return "" if held is None else held.message
 
     def assume(self, pod: Pod, request: PodEviction) -> None:
-        """Counts a pod as one that moves, until :meth:`forget`."""
+        """Counts a pod as one that moves, until :meth:`release` or :meth:`forget`."""
         job = self.job_of(pod, request)
         job.metadata.uid = f"{_PLANNED}{pod.metadata.uid}"
         # Nobody is to carry it out.
         job.spec.paused = True
         self._assumed.append(job.metadata.uid)
         self.jobs.put(job)
+
+    def release(self, pod: Pod) -> None:
+        """Counts a pod no longer as one that moves."""
+        uid = f"{_PLANNED}{pod.metadata.uid}"
+        self._assumed.remove(uid)
+        self.jobs.remove(uid)
 
     def forget(self) -> None:
         """Nothing is assumed any more."""
@@ -210,7 +226,7 @@ class MigrationController(DeschedulerPlugin):
 
     def _begin_round(self, snapshot: ClusterSnapshot) -> None:
         if self.handle.cluster is None:
-            self.pods = PodIndex(snapshot.pods)
+            self.pods = PodIndex(snapshot.pods, snapshot.pod_groups)
             self._workloads.follow(self.pods)
 
     def _pod(self, key: str) -> Pod | None:

@@ -151,12 +151,14 @@ class LandingNodes:
             if self._changes is not None:
                 self._changes.release()
 
-    def move(self, pod: Pod, avoid: Collection[str] = ()) -> Landing:
+    def move(self, pod: Pod, avoid: Collection[str] = (), together: int = 0) -> Landing:
         """Where the pod would go from its node if it were evicted now; that counts from now on.
 
         Args:
             pod: which.
             avoid: names of nodes that are to be left alone, whether or not they would take it.
+            together: so many last moves are of pods that go at the same time: what they leave is
+                no place for this one.
         """
         accounts = self._scheduler.world.accounts
         decider = self._scheduler.deciders.get(pod.spec.scheduler_name)
@@ -169,8 +171,11 @@ class LandingNodes:
             message = f"the scheduler does not count it on {pod.spec.node_name}"
             return Landing("", (), StayReason.NOWHERE, message)
         row = left.row
+        own = self._moves[len(self._moves) - together :]
         with accounts.what_if():
             accounts.drop(left)
+            for move in own:
+                accounts.add(move.row, move.left)
             decision = self._decide(decider, pod, row, avoid)
         if decision.row < 0:
             assert decision.diagnosis is not None
@@ -179,7 +184,7 @@ class LandingNodes:
                 message += f" Above thresholds with it: {len(avoid)} nodes."
             return Landing("", (), StayReason.NOWHERE, message)
         accounts.drop(left)
-        requires = self._requires(decider, decision)
+        requires = self._requires(decider, decision, together)
         refusal = decider.assume(decision)
         if refusal is not None:
             accounts.add(row, left)
@@ -249,17 +254,20 @@ class LandingNodes:
         cycle.restrict(np.flatnonzero(others))
         return decider.attempt(cycle)
 
-    def _requires(self, decider: Decider, decision: Decision) -> tuple[int, ...]:
+    def _requires(self, decider: Decider, decision: Decision, together: int) -> tuple[int, ...]:
         """Earlier moves whose pods would keep this one out if they had stayed.
 
         They are put back one after the other, on top of those that came: what still fits then fits
-        whichever of the other moves are done.
+        whichever of the other moves are done. First those that go at the same time, beside which
+        the place was found.
         """
         accounts, row, asks = decider.accounts, decision.row, decision.cycle.pod
         everywhere = _minds_others(asks.pod)
+        first = len(self._moves) - together
+        moves = list(enumerate(self._moves))
         left = [
             (number, move)
-            for number, move in enumerate(self._moves)
+            for number, move in moves[first:] + moves[:first]
             if everywhere or move.row == row
         ]
         if not left:
@@ -282,7 +290,7 @@ class LandingNodes:
                 if not fits():
                     accounts.drop(move.left)
                     needed.append(number)
-        return tuple(needed)
+        return tuple(sorted(needed))
 
 
 def _minds_others(pod: Pod) -> bool:

@@ -26,6 +26,7 @@ from koord.controllers.descheduler.planning.planning_evictor import (
     BY_LOAD,
     PlanningEvictor,
     ProfilePlanningEvictor,
+    WantedPod,
 )
 from koord.controllers.descheduler.planning.rest_periods import RestPeriods
 from koord.controllers.descheduler.planning.step_checks import StepChecks
@@ -114,10 +115,7 @@ class PlannedRounds:
         record = self._rounds.record
         # How far the steps got is told anew, with where they go.
         record.outcomes = [each for each in record.outcomes if each.result != EVICTED]
-        wanted = [
-            each._replace(request=replace(each.request, target=step.target))
-            for step, each in zip(plan.steps, evictor.wanted, strict=True)
-        ]
+        wanted = _requests(plan.steps, evictor.wanted)
         if self._dry_run:
             for each in wanted:
                 record.evicted(each.pod, each.request)
@@ -169,6 +167,25 @@ class PlannedRounds:
             for evictor, carrier, was in zip(evictors, self._carriers, dry, strict=True):
                 evictor.evict_plugin, evictor.dry_run = carrier, was
                 getattr(carrier, "forget", _nothing)()
+
+
+def _requests(steps: Sequence[PlannedStep], wanted: Sequence[WantedPod]) -> list[WantedPod]:
+    """The pods of steps, with what is asked for: where each goes, and those that go with it."""
+    targets: dict[int, dict[str, str]] = {}
+    for step in steps:
+        if step.together_with:
+            targets.setdefault(step.together_with, {})[step.uid] = step.target
+    return [
+        each._replace(
+            request=replace(
+                each.request,
+                reason=step.reason,
+                target=step.target,
+                targets=targets.get(step.number, {}),
+            )
+        )
+        for step, each in zip(steps, wanted, strict=True)
+    ]
 
 
 def _nothing() -> None:
