@@ -78,7 +78,7 @@ class Evict(Protocol):
 
     One that has ``why`` too says there why the last pod did not go, in one line. One whose limits
     count evictions that are planned has ``kept(pod)``, why a pod may not go now, empty where it
-    may; ``assume(pod, request)``, which counts an eviction as if it had been asked for;
+    may; ``assume(pod)``, which counts an eviction as if it had been asked for;
     ``release(pod)``, which takes one of these back; and ``forget()``, which takes all of them back.
     One that evicts further pods with one has ``together(pod)``: these, after it.
     """

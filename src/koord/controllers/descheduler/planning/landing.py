@@ -17,7 +17,8 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.descheduler.planning.held_views import HeldViews, as_held
+from koord.controllers.descheduler.planning.library.held_views import HeldViews, as_held
+from koord.controllers.descheduler.planning.library.moved_pods import MovedPods, minds_others
 from koord.controllers.descheduler.planning.plan import StayReason
 from koord.controllers.scheduler.cache.local_views import LocalViews
 from koord.controllers.scheduler.cluster_state import ClusterState
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.base.supervision import Supervisor
     from koord.controllers.cluster.views import InformerViews
-    from koord.controllers.descheduler.planning.held_views import HeldChanges
+    from koord.controllers.descheduler.planning.library.held_views import HeldChanges
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
     from koord.controllers.scheduler.decision.decider import Decider, Decision
     from koord.controllers.scheduler.registry import Registry
@@ -76,6 +77,7 @@ class LandingNodes:
     def __init__(self, scheduler: Scheduler, changes: HeldChanges | None = None) -> None:
         self._scheduler, self._changes = scheduler, changes
         self._moves: list[_Move] = []
+        self._moved = MovedPods()
 
     @classmethod
     def of(
@@ -145,8 +147,7 @@ class LandingNodes:
                     yield
                 finally:
                     while self._moves:
-                        move = self._moves.pop()
-                        move.decider.retract(move.decision)
+                        self._pop()
         finally:
             if self._changes is not None:
                 self._changes.release()
@@ -189,14 +190,20 @@ class LandingNodes:
         if refusal is not None:
             accounts.add(row, left)
             return Landing("", (), StayReason.NOWHERE, refusal.text)
+        self._moved.push(row, pod)
         self._moves.append(_Move(left, row, decider, decision))
         return Landing(self._scheduler.world.table.name(decision.row), requires)
 
     def take_back(self) -> None:
         """Takes the last move back."""
-        move = self._moves.pop()
-        move.decider.retract(move.decision)
+        move = self._pop()
         self._scheduler.world.accounts.add(move.row, move.left)
+
+    def _pop(self) -> _Move:
+        move = self._moves.pop()
+        self._moved.pop()
+        move.decider.retract(move.decision)
+        return move
 
     def refusal(self, pod: Pod, target: str, coming: Iterable[tuple[Pod, str]]) -> str:
         """Why a node would not take a pod now, in one line; empty where it would.
@@ -211,7 +218,7 @@ class LandingNodes:
         decider = self._scheduler.deciders.get(pod.spec.scheduler_name)
         if row is None or decider is None:
             return f"node {target} is gone"
-        everywhere = _minds_others(pod)
+        everywhere = minds_others(pod)
         placed: list[tuple[Decider, Decision]] = []
         with world.accounts.what_if():
             for other, node in coming:
@@ -262,13 +269,13 @@ class LandingNodes:
         the place was found.
         """
         accounts, row, asks = decider.accounts, decision.row, decision.cycle.pod
-        everywhere = _minds_others(asks.pod)
+        numbers = self._moved.of_row(row)
+        if minds_others(asks.pod):
+            numbers |= self._moved.minded_by(asks.pod)
         first = len(self._moves) - together
-        moves = list(enumerate(self._moves))
         left = [
-            (number, move)
-            for number, move in moves[first:] + moves[:first]
-            if everywhere or move.row == row
+            (number, self._moves[number])
+            for number in sorted(numbers, key=lambda number: (number < first, number))
         ]
         if not left:
             return ()
@@ -291,8 +298,3 @@ class LandingNodes:
                     accounts.drop(move.left)
                     needed.append(number)
         return tuple(sorted(needed))
-
-
-def _minds_others(pod: Pod) -> bool:
-    """Whether pods on other nodes may keep it from a node."""
-    return pod.spec.affinity is not None or bool(pod.spec.topology_spread_constraints)

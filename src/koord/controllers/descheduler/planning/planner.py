@@ -13,7 +13,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from koord.controllers.descheduler.framework.outcomes import EVICTED, REFUSED
-from koord.controllers.descheduler.planning.load_columns import PROD, RESOURCES, SHIPPED_THRESHOLDS
+from koord.controllers.descheduler.planning.load_columns import (
+    PROD,
+    RESOURCES,
+    SHIPPED_THRESHOLDS,
+    LoadRows,
+)
 from koord.controllers.descheduler.planning.plan import (
     PlannedNode,
     PlannedStep,
@@ -79,7 +84,7 @@ class PlannedRounds:
         self._thresholds, self._now = thresholds, now
         self._dry_run, self._is_current = dry_run, is_current
         self._live = live
-        self._rests = RestPeriods()
+        self._rests, self._rows = RestPeriods(), LoadRows()
         self._carriers = [profile.handle.evictor.evict_plugin for profile in rounds.profiles]
         self.last = RoundPlan()
 
@@ -134,8 +139,9 @@ class PlannedRounds:
         landing = None if self._landing is None else self._landing(snapshot)
         now = self._now()
         evictor = PlanningEvictor(
-            snapshot, landing, self._thresholds, lambda pod: self._rests.rests(pod, now)
-        )
+            snapshot, landing, self._thresholds,
+            lambda pod: self._rests.rests(pod, now), self._rows,
+        )  # fmt: skip
         under_way = [] if self._live is None else list(self._live.under_way())
         for each in under_way:
             evictor.already_moves(each.pod, each.target)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.controllers.descheduler.planning.disruption_ledger import DisruptionLedger
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.framework.handle import StrategyEvictor
     from koord.controllers.descheduler.framework.points import Evict, PodEviction
     from koord.controllers.descheduler.planning.landing import LandingNodes
+    from koord.controllers.descheduler.planning.load_columns import LoadRows
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
 MOST_STEPS = 500
 """Of a plan in which somebody looks where pods go; further pods are for the next round."""
+PODS_A_SLICE = 10
+"""So many pods are judged before the rest of the program works; one takes about a millisecond."""
 BY_LOAD = frozenset({"LowNodeLoad"})
 """Strategies that move pods for load alone: a step of theirs that takes none off is left out."""
 
@@ -41,6 +45,7 @@ class PlanningEvictor:
         landing: where pods would go; None for a round that is walked, which does not ask.
         thresholds: see :class:`LoadColumns`.
         rests: whether a pod was moved for load not long ago, so that it stays for now.
+        rows: see :class:`LoadColumns`.
 
     Attributes:
         steps: so far.
@@ -55,12 +60,14 @@ class PlanningEvictor:
         landing: LandingNodes | None,
         thresholds: Mapping[str, float],
         rests: Callable[[Pod], bool] = lambda pod: False,
+        rows: LoadRows | None = None,
     ) -> None:
         self._rests = rests
         self._landing = landing
         self._budgets = DisruptionLedger(snapshot)
-        self.loads = LoadColumns(snapshot, thresholds)
+        self.loads = LoadColumns(snapshot, thresholds, rows)
         self._moving: set[str] = set()
+        self._asked = 0
         self.steps: list[PlannedStep] = []
         self.wanted: list[WantedPod] = []
         self.staying: list[StayingPod] = []
@@ -77,6 +84,14 @@ class PlanningEvictor:
             # One that is being deleted has left already, as far as loads go.
             self.loads.move(pod, pod.spec.node_name, "")
         self.loads.comes(pod, target)
+
+    async def give_way(self) -> None:
+        """Lets the rest of the program work, each so many pods; by their number, not by a clock, so
+        that the same seed plays the same history.
+        """
+        self._asked += 1
+        if self._asked % PODS_A_SLICE == 0:
+            await asyncio.sleep(0)
 
     def take(self, pods: Sequence[Pod], request: PodEviction) -> bool:
         """Whether the moves of all these are steps of the plan now; all are, or none.
@@ -212,31 +227,32 @@ class ProfilePlanningEvictor:
 
     async def evict(self, pod: Pod, request: PodEviction) -> bool:
         """Whether the pod's move is a step of the plan, and those of all that move with it."""
+        await self._planning.give_way()
         if not self._evictor.filter(pod):
             # Asked again: limits of filters count the steps so far.
             refusal = self._evictor.refusal(pod)
             return self._planning.stays(pod, request, StayReason.LIMIT, refusal)
         # What has no node leaves none.
         pods = [each for each in self._together(pod) if each is pod or each.spec.node_name]
-        refusal = self._over_limits(pods, request)
+        refusal = self._over_limits(pods)
         if refusal:
             return self._planning.stays(pod, request, StayReason.LIMIT, refusal)
         if not self._planning.take(pods, request):
             self._forget(pods[:-1])
             return False
-        self._assume(pods[-1], request)
+        self._assume(pods[-1])
         for each in pods[1:]:
             self._evictor.limiter.add(each)
         self._planning.wanted += [WantedPod(each, request, self._profile) for each in pods]
         return True
 
-    def _over_limits(self, pods: Sequence[Pod], request: PodEviction) -> str:
+    def _over_limits(self, pods: Sequence[Pod]) -> str:
         """Which limit keeps one of the pods; empty for none, and all but the last are counted."""
         if len(pods) > 1 and (refusal := self._evictor.limiter.refusal_of(pods)):
             return refusal
         for number, pod in enumerate(pods):
             if number:
-                self._assume(pods[number - 1], request)
+                self._assume(pods[number - 1])
             refusal = "" if self._kept is None else self._kept(pod)
             if refusal:
                 self._forget(pods[:number])
