@@ -25,8 +25,9 @@ def test_what_holds_of_planned_moves_holds() -> None:
 
 
 def test_what_once_did_not_hold_holds() -> None:
-    """217: the other pods of a gang left their nodes, and a plan did not know; 210028: a report came
-    in the moment in which a plan was made.
+    """217: the other pods of a gang left their nodes, and a plan did not know.
+
+    210028: a report came in the moment in which a plan was made.
     """
     for seed, steps in [(217, 30), (210028, 30)]:
         live(seed, steps)

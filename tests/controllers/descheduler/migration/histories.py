@@ -126,7 +126,7 @@ class Checks:
             for group in groups - {""}:
                 members = [job for job in jobs if group_of(job) == group]
                 others = [job for job in members if job not in own]
-                # What has begun goes on, also where an eviction is tried again and a job is deleted.
+                # What has begun goes on: an eviction is tried again although a job is deleted.
                 if not any(eviction_began(job.status) for job in others):
                     self._check_gang(members, group)
 

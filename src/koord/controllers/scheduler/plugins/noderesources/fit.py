@@ -124,12 +124,12 @@ class NodeResourcesFit(Plugin):
             return [self._diagnose(cycle, row, known) for row in rows.tolist()]
         # Rows that lack the same are refused in the same words: one of each is asked.
         _, first, which = np.unique(
-            self._lacks(cycle, rows), return_index=True, return_inverse=True
+            self._shortage_codes(cycle, rows), return_index=True, return_inverse=True
         )
         asked = [self._diagnose(cycle, row, known) for row in rows[first].tolist()]
         return list(map(asked.__getitem__, which.tolist()))
 
-    def _lacks(self, cycle: Cycle, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    def _shortage_codes(self, cycle: Cycle, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """By row, a number that says which resources are short, and of which even the empty node
         has not enough."""
         table, request = cycle.table, cycle.shape.request
