@@ -67,7 +67,7 @@ class PlanningEvictor:
         self._budgets = DisruptionLedger(snapshot)
         self.loads = LoadColumns(snapshot, thresholds, rows)
         self._moving: set[str] = set()
-        self._turns = 0
+        self._pod_number = 0
         self.steps: list[PlannedStep] = []
         self.wanted: list[WantedPod] = []
         self.staying: list[StayingPod] = []
@@ -89,8 +89,8 @@ class PlanningEvictor:
         """Lets the rest of the program work, each so many pods; by their number, not by a clock, so
         that the same seed plays the same history.
         """
-        self._turns += 1
-        if self._turns % PODS_A_SLICE == 0:
+        self._pod_number += 1
+        if self._pod_number % PODS_A_SLICE == 0:
             await asyncio.sleep(0)
 
     def take(self, pods: Sequence[Pod], request: PodEviction) -> bool:
