@@ -28,7 +28,7 @@ class DeschedulingMode(StrEnum):
     """Who moves pods of services."""
 
     NONE = "none"
-    ONE_BY_ONE = "one by one"
+    ONE_BY_ONE = "one-by-one"
     PLANNED = "planned"
 
 
@@ -86,9 +86,15 @@ class MovableServices:
         """What each row of services used, milli-cores and bytes ``[2, rows]``."""
         self._of_day().measured(usage)
 
-    def record(self, services: Singles, cpus: Floats) -> None:
-        """Takes a step into the account: cores that each row got, and those of machines."""
-        self.account.step(services, cpus)
+    def record(self, services: Singles, system: Floats, cpus: Floats) -> None:
+        """Takes a step into the account.
+
+        Args:
+            services: cores that each row of services got.
+            system: cores that each machine's own programs got.
+            cpus: of each machine.
+        """
+        self.account.step(services, system, cpus)
 
     async def close(self) -> None:
         """Ends everything."""

@@ -40,7 +40,9 @@ START_SECONDS = 30.0
 STOP_SECONDS = 10.0
 """From a pod's deletion until it is gone."""
 _PRIORITY = 9500
-_CONTROLLERS = ("deployment", "replicaset", "garbage")
+_CONTROLLERS = ("deployment", "replicaset")
+# Nobody's connection breaks here: bookmarks would be most of what some fifty watches have to do.
+_BOOKMARK_SECONDS = 86_400.0
 
 
 class ServiceApi:
@@ -53,7 +55,9 @@ class ServiceApi:
 
     def __init__(self, clock: VirtualClock, seed: int) -> None:
         self._clock = clock
-        self._plane = EmbeddedControlPlane(Options(port=None, clock=clock, seed=seed))
+        self._plane = EmbeddedControlPlane(
+            Options(port=None, clock=clock, seed=seed, bookmark_seconds=_BOOKMARK_SECONDS)
+        )
         self._tasks: set[asyncio.Task[Any]] = set()
         self._seen: set[tuple[str, bool]] = set()
         self._slots: ServiceSlots | None = None
