@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,7 @@ from koord.simulator.colocation.descheduling.movable_services import MovableServ
 from koord.simulator.colocation.execution.day import DaySimulation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from koord.simulator.colocation.descheduling.movable_services import DeschedulingMode
@@ -88,20 +89,27 @@ def compare(
     Raises:
         KoordError: settings or arrivals that cannot be.
     """
-    found: list[DeschedulingResult] = []
-    try:
-        for seed in seeds:
-            for mode in modes:
-                found.append(
-                    descheduled_day(
-                        scenario, seed, mode, beside, progress=progress, stopped=stopped
-                    )
-                )
-    except _DayStoppedError:
-        # Means over other seeds in one mode than in another say nothing.
-        whole = len(found) // len(modes) * len(modes)
-        return found[: whole or len(found)]
-    return found
+    found = list(_runs(scenario, seeds, modes, beside, progress, stopped))
+    if len(found) == len(seeds) * len(modes):
+        return found
+    # Means over other seeds in one mode than in another say nothing.
+    whole = len(found) // len(modes) * len(modes)
+    return found[: whole or len(found)]
+
+
+def _runs(
+    scenario: Scenario,
+    seeds: Sequence[int],
+    modes: Sequence[DeschedulingMode],
+    beside: Path | None,
+    progress: Callable[[int], None],
+    stopped: Callable[[], bool],
+) -> Iterator[DeschedulingResult]:
+    for seed, mode in itertools.product(seeds, modes):
+        try:
+            yield descheduled_day(scenario, seed, mode, beside, progress=progress, stopped=stopped)
+        except _DayStoppedError:
+            return
 
 
 def descheduled_day(
