@@ -100,6 +100,8 @@ def test_a_signal_ends_it_with_what_there_is(
             ["--descheduler", "--nodes", "1001"],
             "error: --nodes: got 1001, expected at most 1000 machines beside --descheduler\n",
         ),
+        # The descheduler itself says so, in its first round.
+        (["--descheduler", "--nodes", "1", "--hours", "0.1"], "got 1, expected 2 ready nodes"),
         (["--descheduler", "--seed", "x"], "--seed"),
         (["--descheduler", "--step", "7s"], "error: --step: got '7s', expected a divisor of a"),
     ],

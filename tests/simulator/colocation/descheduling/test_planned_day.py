@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from koord.simulator.colocation.descheduling.comparison import (
@@ -12,6 +14,7 @@ from koord.simulator.colocation.descheduling.comparison import (
 )
 from koord.simulator.colocation.descheduling.movable_services import DeschedulingMode
 from koord.simulator.colocation.descheduling.service_replicas import PodMove
+from koord.simulator.colocation.descheduling.service_scheduler import ServiceScheduler
 from koord.simulator.colocation.inputs.scenario import Scenario
 from tests.simulator.colocation.days import day
 
@@ -79,6 +82,19 @@ def test_who_is_stopped_keeps_the_seeds_that_were_done_in_all_modes() -> None:
             stopped=lambda minutes=minutes, done=done: sum(done) >= minutes,
         )  # fmt: skip
         assert [each.seed for each in found] == kept
+
+
+def test_a_signal_in_one_of_the_parts_leaves_no_task_behind(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def signalled(self: ServiceScheduler) -> None:
+        raise SystemExit(130)
+
+    monkeypatch.setattr(ServiceScheduler, "_run", signalled)
+    with pytest.raises(SystemExit):
+        compare(_hot_day(0.05), [1], [DeschedulingMode.NONE])
+    gc.collect()
+    assert not [each for each in caplog.records if each.name == "asyncio"]
 
 
 def test_moves_that_are_undone_within_an_hour_count() -> None:

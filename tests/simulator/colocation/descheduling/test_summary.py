@@ -42,10 +42,10 @@ def test_rows_are_means_over_the_seeds_of_a_mode() -> None:
 
 def test_effects_are_told_against_the_day_without_moves() -> None:
     assert summary.effects(summary.means(_results())) == [
-        "one-by-one: node-minutes over 65 % -69 %; CPU in use -1.7 % (-1.00 points; -1.00 is what "
-        "services used where batch may not)",
-        "planned: node-minutes over 65 % -75 %; CPU in use -0.7 % (-0.40 points; -0.40 is what "
-        "services used where batch may not); 40 % of the moves of one-by-one",
+        "one-by-one: node-minutes over 65 % -69 %, CPU in use -1.7 % (-1.00 points; services' "
+        "use above what batch may fill -1.00)",
+        "planned: node-minutes over 65 % -75 %, CPU in use -0.7 % (-0.40 points; services' use "
+        "above what batch may fill -0.40), 40 % of the moves of one-by-one",
     ]
     assert summary.effects(summary.means(_results()[1:2])) == []
 
@@ -53,7 +53,7 @@ def test_effects_are_told_against_the_day_without_moves() -> None:
 def test_a_day_that_is_never_hot_has_no_ratio() -> None:
     calm = [_result(mode, 1, 0.0, 0) for mode in _MODES]
     lines = summary.effects(summary.means(calm))
-    assert lines[1].startswith("planned: node-minutes over 65 % 0.00 % instead of none;")
+    assert lines[1].startswith("planned: node-minutes over 65 % 0.00 % instead of none,")
     assert "of the moves" not in lines[1]
 
 

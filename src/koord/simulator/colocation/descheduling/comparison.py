@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.base.clock import VirtualClock, VirtualLoop
 from koord.simulator.colocation.control_plane.scheduler import WALL_START_SECONDS
 from koord.simulator.colocation.descheduling.movable_services import MovableServices
 from koord.simulator.colocation.execution.day import DaySimulation
+from koord.simulator.colocation.execution.paired_runs import StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -62,10 +65,6 @@ class DeschedulingResult(NamedTuple):
     seconds: float
 
 
-class _DayStoppedError(Exception):
-    """A day that is not wanted any more."""
-
-
 def compare(
     scenario: Scenario,
     seeds: Sequence[int],
@@ -108,7 +107,7 @@ def _runs(
     for seed, mode in itertools.product(seeds, modes):
         try:
             yield descheduled_day(scenario, seed, mode, beside, progress=progress, stopped=stopped)
-        except _DayStoppedError:
+        except StoppedError:
             return
 
 
@@ -125,15 +124,16 @@ def descheduled_day(
 
     Raises:
         KoordError: settings or arrivals that cannot be.
+        StoppedError: it was stopped before its end.
     """
     start = time.process_time()
     clock = VirtualClock(WALL_START_SECONDS)
-    services = MovableServices(mode, clock, seed)
+    services = MovableServices(mode, clock, seed, stopped)
     loop = VirtualLoop(clock)
     try:
-        day = loop.run_until_complete(_day(scenario, seed, services, beside, progress, stopped))
+        day = loop.run_until_complete(_day(scenario, seed, services, beside, progress))
     finally:
-        loop.close()
+        _close(loop)
     moves, account = services.slots.moves, services.account
     return DeschedulingResult(
         mode, seed, tuple(account.percent().tolist()), len(moves), undone(moves),
@@ -144,22 +144,32 @@ def descheduled_day(
     )  # fmt: skip
 
 
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """Ends what a signal may have left, which would complain of a closed loop later."""
+    while tasks := asyncio.all_tasks(loop):
+        for task in tasks:
+            task.cancel()
+        # A task that the signal was raised in raises it anew for whoever waits for it.
+        with suppress(SystemExit, KeyboardInterrupt):
+            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.close()
+
+
 async def _day(
     scenario: Scenario,
     seed: int,
     services: MovableServices,
     beside: Path | None,
     progress: Callable[[int], None],
-    stopped: Callable[[], bool],
 ) -> DayResult:
-    await services.prepare()
     try:
+        await services.prepare()
         day = DaySimulation(scenario, seed, beside, colocated=True, services=services)
         await day.start()
-        while steps := await day.minute(stopped):
+        while steps := await day.minute(lambda: False):
             progress(steps)
-        if day.minutes < scenario.minutes:
-            raise _DayStoppedError
+            if day.minutes < scenario.minutes:
+                services.check()
         found = day.results(0.0)
         await day.close()
         return found

@@ -14,6 +14,8 @@ from koord.simulator.colocation.descheduling.service_scheduler import ServiceSch
 from koord.simulator.colocation.descheduling.workloads import deployments
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from koord.base.clock import VirtualClock
     from koord.simulator.colocation.inputs.scenario import Scenario
     from koord.simulator.colocation.results.result import Floats, Ints, Singles
@@ -39,11 +41,18 @@ class MovableServices:
         mode: how it moves them.
         clock: of the loop.
         seed: of names.
+        stopped: whether nobody wants more of the day.
     """
 
-    def __init__(self, mode: DeschedulingMode, clock: VirtualClock, seed: int) -> None:
+    def __init__(
+        self,
+        mode: DeschedulingMode,
+        clock: VirtualClock,
+        seed: int,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._mode, self._clock = mode, clock
-        self.api = ServiceApi(clock, seed)
+        self.api = ServiceApi(clock, seed, stopped)
         self._cluster: ServiceScheduler | None = None
 
     async def prepare(self) -> None:
@@ -95,6 +104,10 @@ class MovableServices:
             cpus: of each machine.
         """
         self.account.step(services, system, cpus)
+
+    def check(self) -> None:
+        """Raises where nobody wants more, or a part has failed; see :meth:`ServiceApi.check`."""
+        self.api.check()
 
     async def close(self) -> None:
         """Ends everything."""

@@ -25,6 +25,7 @@ from koord.simulator.colocation.descheduling.workloads import (
     PRIORITY_CLASS,
     manifest,
 )
+from koord.simulator.colocation.execution.paired_runs import StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -51,14 +52,16 @@ class ServiceApi:
     Args:
         clock: of the loop that runs it.
         seed: of uids and generated names.
+        stopped: whether nobody wants more of the day.
     """
 
-    def __init__(self, clock: VirtualClock, seed: int) -> None:
-        self._clock = clock
+    def __init__(self, clock: VirtualClock, seed: int, stopped: Callable[[], bool]) -> None:
+        self._clock, self._stopped = clock, stopped
         self._plane = EmbeddedControlPlane(
             Options(port=None, clock=clock, seed=seed, bookmark_seconds=_BOOKMARK_SECONDS)
         )
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._failure: BaseException | None = None
         self._seen: set[tuple[str, bool]] = set()
         self._slots: ServiceSlots | None = None
         self._machine_of: dict[str, int] = {}
@@ -67,7 +70,10 @@ class ServiceApi:
         """The server is there, with koord's kinds and the controllers of workloads."""
         await self._plane.start()
         self.client = self.new_client("simulation")
-        names = [name async for name, _ in cluster_crds.install(self.client, crds(), force=True)]
+        names = []
+        async for name, _ in cluster_crds.install(self.client, crds(), force=True):
+            names.append(name)
+            self.check()
         await cluster_crds.wait_established(self.client, names, 60.0)
         controllers = BuiltinControllers(self.new_client("controllers"), self._clock, _CONTROLLERS)
         self.views = InformerViews(self.new_client("kubelets"))
@@ -83,14 +89,31 @@ class ServiceApi:
         return self._plane.transport()
 
     def keep(self, run: Callable[[], Awaitable[Any]]) -> None:
-        """Lets a part run until the end."""
+        """Lets a part run until the end; see :meth:`check`."""
 
         async def running() -> None:
             await run()
 
         task = asyncio.create_task(running())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            self._failure = self._failure or task.exception()
+
+    def check(self) -> None:
+        """Call often.
+
+        Raises:
+            StoppedError: nobody wants more of the day.
+            Exception: what a part has failed of, without which it would go on as another day.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._stopped():
+            raise StoppedError
 
     async def create_services(
         self,
@@ -113,6 +136,7 @@ class ServiceApi:
         """
         await self._create_frame(nodes)
         for each in deployments:
+            self.check()
             await self.client.create(manifest(each, scenario.services[each.service], scheduler))
         total = sum(len(each.rows) for each in deployments)
         while len(pods := (await self.client.list(Pod, namespace=NAMESPACE)).items) < total:
@@ -122,6 +146,7 @@ class ServiceApi:
             by_name[pod.metadata.labels["app"]].append(pod)
         for each in deployments:
             for pod, row in zip(by_name[each.name], each.rows, strict=True):
+                self.check()
                 self._seen.add((pod.metadata.uid, False))
                 await self.client.bind(pod, nodes[machine[row]])
                 await self._make_ready(pod)

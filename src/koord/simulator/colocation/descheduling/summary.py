@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from koord.simulator.colocation.inputs.scenario import Scenario
 
 _DIGITS = 4
-HEADS = ("rounds", "runs", *(f"over {most} %" for most in HOT_PERCENT), "moves", "undone",
-         "batch held", "short", "bound", "CPU %")  # fmt: skip
+HEADS = ("rounds", "runs", *(f">{most} %" for most in HOT_PERCENT), "moves", "undone",
+         "held", "short", "bound", "CPU %")  # fmt: skip
 
 
 class MeansOfMode(NamedTuple):
@@ -116,8 +116,8 @@ def _effect(each: MeansOfMode, without: MeansOfMode) -> str:
     share = 100 * cpu / without.cpu_percent if without.cpu_percent else 0.0
     line = each.above_line_percent - without.above_line_percent
     return (
-        f"node-minutes over {HOT_PERCENT[0]} % {hot}; CPU in use {share:+.1f} % ({cpu:+.2f} "
-        f"points; {line:+.2f} is what services used where batch may not)"
+        f"node-minutes over {HOT_PERCENT[0]} % {hot}, CPU in use {share:+.1f} % ({cpu:+.2f} "
+        f"points; services' use above what batch may fill {line:+.2f})"
     )
 
 
@@ -125,7 +125,7 @@ def _beside(each: MeansOfMode, by_mode: dict[DeschedulingMode, MeansOfMode]) -> 
     walked = by_mode.get(DeschedulingMode.ONE_BY_ONE)
     if each.mode is not DeschedulingMode.PLANNED or walked is None or not walked.moves:
         return ""
-    return f"; {100 * each.moves / walked.moves:.0f} % of the moves of {walked.mode}"
+    return f", {100 * each.moves / walked.moves:.0f} % of the moves of {walked.mode}"
 
 
 def _rounded(value: float) -> float:
