@@ -73,15 +73,21 @@ def test_a_seed_gives_the_same_day_again() -> None:
     assert str(first) == str(second)
 
 
-def test_who_is_stopped_keeps_the_seeds_that_were_done_in_all_modes() -> None:
-    scenario, modes = _hot_day(0.05), list(DeschedulingMode)[:2]
-    for minutes, kept in ((2, []), (4, [1]), (7, [1, 1]), (10, [1, 1])):
-        done: list[int] = []
-        found = compare(
-            scenario, [1, 2], modes, progress=done.append,
-            stopped=lambda minutes=minutes, done=done: sum(done) >= minutes,
-        )  # fmt: skip
-        assert [each.seed for each in found] == kept
+@pytest.mark.parametrize(
+    ("minutes", "kept"), [(0, []), (2, []), (4, [1]), (7, [1, 1]), (10, [1, 1])]
+)
+def test_who_is_stopped_keeps_the_seeds_that_were_done_in_all_modes(
+    minutes: int, kept: list[int]
+) -> None:
+    """A run has three minutes."""
+    done: list[int] = []
+
+    def stopped() -> bool:
+        return sum(done) >= minutes
+
+    modes = list(DeschedulingMode)[:2]
+    results = compare(_hot_day(0.05), [1, 2], modes, progress=done.append, stopped=stopped)
+    assert [each.seed for each in results] == kept
 
 
 def test_a_signal_in_one_of_the_parts_leaves_no_task_behind(

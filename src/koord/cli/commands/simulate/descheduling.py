@@ -86,16 +86,16 @@ def descheduling(
 
 
 def _show(
-    found: Sequence[DeschedulingResult], scenario: Scenario, output: Format, wished: int
+    results: Sequence[DeschedulingResult], scenario: Scenario, output: Format, wished: int
 ) -> None:
     from koord.simulator.colocation.descheduling import summary
 
     if output is Format.JSON:
-        missing = {"partial": {"runs": len(found), "of_runs": wished}}
-        some = missing if len(found) < wished else {}
-        print_json({**some, **summary.document(found, scenario)})
+        missing = {"partial": {"runs": len(results), "of_runs": wished}}
+        some = missing if len(results) < wished else {}
+        print_json({**some, **summary.document(results, scenario)})
         return
-    means = summary.means(found)
+    means = summary.means(results)
     say(
         "% of node-minutes in which services alone use over 65 and 80 % of the CPU; machine-minutes"
         " of batch held below what it wants; % of services' pod-minutes short of CPU, and those of"
@@ -112,13 +112,13 @@ def _show(
 
 
 def _write(
-    found: Sequence[DeschedulingResult], scenario: Scenario, directory: Path, missing: str
+    results: Sequence[DeschedulingResult], scenario: Scenario, directory: Path, missing: str
 ) -> Path:
     from koord.simulator.colocation.descheduling.page import write_report
 
     try:
         return write_report(
-            found, scenario, directory, shlex.join(["koord", *sys.argv[1:]]), missing
+            results, scenario, directory, shlex.join(["koord", *sys.argv[1:]]), missing
         )
     except OSError as error:
         raise KoordError.wrap("--report", "", error) from error

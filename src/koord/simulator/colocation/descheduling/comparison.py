@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from koord.base.clock import VirtualClock, VirtualLoop
 from koord.simulator.colocation.control_plane.scheduler import WALL_START_SECONDS
 from koord.simulator.colocation.descheduling.movable_services import MovableServices
+from koord.simulator.colocation.descheduling.service_api import DayStoppedError
 from koord.simulator.colocation.execution.day import DaySimulation
-from koord.simulator.colocation.execution.paired_runs import StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -107,7 +107,7 @@ def _runs(
     for seed, mode in itertools.product(seeds, modes):
         try:
             yield descheduled_day(scenario, seed, mode, beside, progress=progress, stopped=stopped)
-        except StoppedError:
+        except DayStoppedError:
             return
 
 
@@ -124,7 +124,7 @@ def descheduled_day(
 
     Raises:
         KoordError: settings or arrivals that cannot be.
-        StoppedError: it was stopped before its end.
+        DayStoppedError: it was stopped before its end.
     """
     start = time.process_time()
     clock = VirtualClock(WALL_START_SECONDS)

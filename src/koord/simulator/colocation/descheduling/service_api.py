@@ -25,7 +25,6 @@ from koord.simulator.colocation.descheduling.workloads import (
     PRIORITY_CLASS,
     manifest,
 )
-from koord.simulator.colocation.execution.paired_runs import StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -44,6 +43,10 @@ _PRIORITY = 9500
 _CONTROLLERS = ("deployment", "replicaset")
 # Nobody's connection breaks here: bookmarks would be most of what some fifty watches have to do.
 _BOOKMARK_SECONDS = 86_400.0
+
+
+class DayStoppedError(Exception):
+    """A day that was stopped before its end."""
 
 
 class ServiceApi:
@@ -107,13 +110,13 @@ class ServiceApi:
         """Call often.
 
         Raises:
-            StoppedError: nobody wants more of the day.
+            DayStoppedError: nobody wants more of the day.
             Exception: what a part has failed of, without which it would go on as another day.
         """
         if self._failure is not None:
             raise self._failure
         if self._stopped():
-            raise StoppedError
+            raise DayStoppedError
 
     async def create_services(
         self,

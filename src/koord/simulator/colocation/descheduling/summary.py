@@ -83,7 +83,7 @@ def _figures(of: DeschedulingResult | MeansOfMode) -> dict[str, Any]:
     }
 
 
-def rows(found: Sequence[MeansOfMode]) -> list[list[str]]:
+def rows(modes: Sequence[MeansOfMode]) -> list[list[str]]:
     """The comparison, a row a mode: :data:`HEADS`."""
     return [
         [
@@ -92,40 +92,40 @@ def rows(found: Sequence[MeansOfMode]) -> list[list[str]]:
             f"{each.short_percent:.3f}", f"{each.bound_short_percent:.3f}",
             f"{each.cpu_percent:.2f}",
         ]
-        for each in found
+        for each in modes
     ]  # fmt: skip
 
 
-def effects(found: Sequence[MeansOfMode]) -> list[str]:
+def effects(modes: Sequence[MeansOfMode]) -> list[str]:
     """What moves change, a line a mode; none where nothing was run without moves."""
-    by_mode = {each.mode: each for each in found}
+    by_mode = {each.mode: each for each in modes}
     without = by_mode.get(DeschedulingMode.NONE)
     if without is None:
         return []
     return [
         f"{each.mode}: {_effect(each, without)}{_beside(each, by_mode)}"
-        for each in found
+        for each in modes
         if each is not without
     ]
 
 
-def _effect(each: MeansOfMode, without: MeansOfMode) -> str:
-    before, after = without.hot_percent[0], each.hot_percent[0]
+def _effect(with_: MeansOfMode, without: MeansOfMode) -> str:
+    before, after = without.hot_percent[0], with_.hot_percent[0]
     hot = f"{100 * (after / before - 1):+.0f} %" if before else f"{after:.2f} % instead of none"
-    cpu = each.cpu_percent - without.cpu_percent
+    cpu = with_.cpu_percent - without.cpu_percent
     share = 100 * cpu / without.cpu_percent if without.cpu_percent else 0.0
-    line = each.above_line_percent - without.above_line_percent
+    line = with_.above_line_percent - without.above_line_percent
     return (
         f"node-minutes over {HOT_PERCENT[0]} % {hot}, CPU in use {share:+.1f} % ({cpu:+.2f} "
         f"points; services' use above what batch may fill {line:+.2f})"
     )
 
 
-def _beside(each: MeansOfMode, by_mode: dict[DeschedulingMode, MeansOfMode]) -> str:
+def _beside(planned: MeansOfMode, by_mode: dict[DeschedulingMode, MeansOfMode]) -> str:
     walked = by_mode.get(DeschedulingMode.ONE_BY_ONE)
-    if each.mode is not DeschedulingMode.PLANNED or walked is None or not walked.moves:
+    if planned.mode is not DeschedulingMode.PLANNED or walked is None or not walked.moves:
         return ""
-    return f", {100 * each.moves / walked.moves:.0f} % of the moves of {walked.mode}"
+    return f", {100 * planned.moves / walked.moves:.0f} % of the moves of {walked.mode}"
 
 
 def _rounded(value: float) -> float:
