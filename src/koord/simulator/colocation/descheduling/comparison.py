@@ -105,6 +105,8 @@ def _runs(
     stopped: Callable[[], bool],
 ) -> Iterator[DeschedulingResult]:
     for seed, mode in itertools.product(seeds, modes):
+        if stopped():
+            return
         try:
             yield descheduled_day(scenario, seed, mode, beside, progress=progress, stopped=stopped)
         except DayStoppedError:
