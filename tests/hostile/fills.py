@@ -40,8 +40,8 @@ class BoundedTables:
             make_store(made, *arguments, **named)
             self._stores.add(made)
 
-        bounded_table.BoundedTable.__init__ = table  # type: ignore[method-assign]
-        Store.__init__ = store  # type: ignore[method-assign]
+        bounded_table.BoundedTable.__init__ = table  # type: ignore[method-assign,assignment]
+        Store.__init__ = store  # type: ignore[method-assign,assignment]
 
     def fills(self) -> dict[str, float]:
         """Of each table, or of those that have a budget together, which part of it is used."""
