@@ -26,6 +26,8 @@ FACTOR = 15.0
 SYNC_SECONDS = 1.0
 # For what is read of thousands of pods.
 GROWTH_BYTES = 256 << 20
+# Of the values that objects of informers have in common (docs/limits.md), where pods are such.
+SHARED_BYTES = 32 << 20
 MIB = 1 << 20
 
 
@@ -57,8 +59,9 @@ def check_koordlet(seed: int, seconds: float, server: str = "embedded") -> None:
     assert seen["forged_lines"] == seen["tracebacks"] == []
     assert max(seen["attacked"]) <= FACTOR * max(SYNC_SECONDS, *seen["quiet"])
     assert max(most) <= before + GROWTH_BYTES
-    # The first attack fills what is kept; after that it differs by what was there last.
-    assert after[-1] <= 1.15 * after[1] + 8 * MIB
+    # The first attack fills what is kept; after that it differs by what was there last, and by what
+    # informers come to share.
+    assert after[-1] <= 1.15 * after[1] + 8 * MIB + (SHARED_BYTES if server == "real" else 0)
 
 
 def check_thieves(seen: dict[str, Any]) -> None:
@@ -78,7 +81,8 @@ def test_a_good_tenants_pods_keep_what_they_have(
     if server == "real":
         need("etcd", "kube-apiserver")
     try:
-        check_koordlet(SEED, SECONDS / 2, server)
+        # Of a round through a real API server there is much to be done elsewhere.
+        check_koordlet(SEED, SECONDS / (4 if server == "real" else 2), server)
     except MissingPlaceError as error:
         pytest.skip(str(error))
     with capsys.disabled():

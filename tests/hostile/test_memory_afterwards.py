@@ -34,7 +34,7 @@ from tests.hostile.test_neighbours import BOTH, GROWTH_BYTES
 
 MIB = 1 << 20
 # Without a server's history that is to be full, fewer are enough.
-PODS_A_SPAN = {"embedded": 20, "real": 8}
+PODS_A_SPAN = {"embedded": 20, "real": 6}
 
 
 @pytest.fixture
