@@ -116,14 +116,14 @@ class _NamedCards:
         self.holdings = _holdings(cards)
         self._cards = cards
         self._minors = sorted({card.minor for card in cards.get(_GPU, [])})
-        self._judged: tuple[list[int], KoordError | None] | None = None
+        self._refusal: tuple[list[int], KoordError | None] | None = None
 
     def not_requested(self, pod: Pod, card_bytes: Callable[[int], int]) -> KoordError | None:
         """See :func:`_not_requested`."""
         sizes = [card_bytes(minor) for minor in self._minors]
-        if self._judged is None or self._judged[0] != sizes:
-            self._judged = sizes, _not_requested(pod, self._cards, card_bytes)
-        return self._judged[1]
+        if self._refusal is None or self._refusal[0] != sizes:
+            self._refusal = sizes, _not_requested(pod, self._cards, card_bytes)
+        return self._refusal[1]
 
 
 def _named(pod: PodState) -> _NamedCards | None:
