@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from koord.api import requests
 from koord.base.errors import KoordError
+from koord.controllers.cluster.bounded_table import BoundedTable
 from koord.controllers.cluster.node_table import ABSENT, CPU, MEMORY, PODS, Aspect
 from koord.controllers.scheduler.config.args_kube_scheduler import NodeResourcesFitArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
@@ -41,6 +42,8 @@ _TOO_MANY_PODS = "Too many pods"
 _SCORED = {"cpu": CPU, "memory": MEMORY}
 # For so many lists of resources it is kept where they stand.
 _KINDS = 256
+# A pod may request thousands of names: those of all kinds together, each takes some 250 bytes.
+_NAMES = 8192
 
 
 class _FitColumns(NamedTuple):
@@ -91,7 +94,8 @@ class NodeResourcesFit(Plugin):
         self._groups = frozenset(self.args.ignored_resource_groups)
         self._strategy, self._corners = _strategy(self.args)
         self._key = memo_key(self.name)
-        self._columns: dict[tuple[str, ...], _FitColumns] = {}
+        self._columns: BoundedTable[tuple[str, ...], _FitColumns]
+        self._columns = BoundedTable(_KINDS, _NAMES)
 
     def generation(self, cycle: Cycle) -> Hashable:
         """Overlays that differ between pods of a shape."""
@@ -185,9 +189,8 @@ class NodeResourcesFit(Plugin):
         """The columns of some resources."""
         found = self._columns.get(names)
         if found is None or found.key is not self.handle.table.resources_key:
-            if len(self._columns) >= _KINDS:
-                self._columns.clear()
-            found = self._columns[names] = self._find_columns(names)
+            found = self._find_columns(names)
+            self._columns.put(names, found, len(names))
         return found
 
     def _find_columns(self, names: tuple[str, ...]) -> _FitColumns:
