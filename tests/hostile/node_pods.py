@@ -72,10 +72,6 @@ class NodePods:
         self.kinds += [kind.__name__ for kind in kinds]
         self.documents = [document for kind in kinds for document in kind(self)]
 
-    def leave(self) -> None:
-        """None of them is there any more."""
-        self.documents = []
-
     def uid(self) -> str:
         """As the API server makes them."""
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))

@@ -111,13 +111,17 @@ class Place:
         for name, process in self.processes.items():
             assert process.poll() is None, f"{name} ended: {self.log(name)}"
 
+    def resident(self) -> dict[str, int]:
+        """Bytes of memory of each of koord's programs here, by its name."""
+        page = os.sysconf("SC_PAGE_SIZE")
+        return {
+            name: page * int(Path(f"/proc/{process.pid}/statm").read_text("ascii").split()[1])
+            for name, process in self.processes.items()
+        }
+
     def resident_bytes(self) -> int:
         """Memory of all of koord's programs here."""
-        pages = 0
-        for process in self.processes.values():
-            fields = Path(f"/proc/{process.pid}/statm").read_text(encoding="ascii").split()
-            pages += int(fields[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        return sum(self.resident().values())
 
     def cpu_seconds(self) -> float:
         """CPU time that the scheduler's program here has taken, by all its threads."""

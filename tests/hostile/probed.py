@@ -3,7 +3,8 @@
 
 Of every piece of work that holds the loop for long a line goes to the file, as JSON: the processor
 time that it took in the loop's thread, so that what other programs take counts for nothing, when it
-began, and whose it was, the request where it was one.
+began, and whose it was, the request where it was one. How full its bounded tables are is beside
+that file; see :mod:`tests.hostile.fills`.
 """
 
 from __future__ import annotations
@@ -68,6 +69,11 @@ def longest(path: Path, since: float, *, requests: bool) -> tuple[float, str]:
 
 
 if __name__ == "__main__":
+    # Run as a file, so that nothing of the tests is found but what is asked for here.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from tests.hostile.fills import FILLS_FILE, BoundedTables
+
+    BoundedTables().tell(Path(sys.argv[1]).with_name(FILLS_FILE))
     with Path(sys.argv[1]).open("a", encoding="utf-8", buffering=1) as held:
         look(held)
         sys.argv = ["koord", *sys.argv[2:]]

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """While tenants of a node attack koordlet, a good tenant's pods there keep what they have.
 
-koordlet is a process of its own beside an API server, embedded or real, and a kubelet, on this
-machine's cgroup v1 hierarchies in directories of the test's own. The seed is printed;
+koordlet is a process of its own on this machine's cgroup v1 hierarchies, in directories of the
+test's own. It has its pods from a kubelet that tells of whatever the tenants are said to have, with
+an embedded API server beside it; or from a real one, where a tenant with a namespace and an account
+makes them, tries what it may not write, and who may write that makes mistakes. The seed is printed;
 KOORD_HOSTILE_SEED takes another, KOORD_HOSTILE_SECONDS another length. Rule: docs/limits-agent.md.
 """
 
@@ -24,6 +26,8 @@ FACTOR = 15.0
 SYNC_SECONDS = 1.0
 # For what is read of thousands of pods.
 GROWTH_BYTES = 256 << 20
+# Of the values that objects of informers have in common (docs/limits.md), where pods are such.
+SHARED_BYTES = 32 << 20
 MIB = 1 << 20
 
 
@@ -42,9 +46,12 @@ def check_koordlet(seed: int, seconds: float, server: str = "embedded") -> None:
         f"memory {before // MIB} MiB, {', '.join(str(each // MIB) for each in attacked)}; "
         f"{seen['looks']} looks; log {seen['log_bytes'] // MIB} MiB"
     )
+    print(f"refused {seen['refusals']}; health within {max(seen['health']):.2f} s")
     assert seen["alive"]
     # What deploy/rbac/koordlet.yaml gives rights for at the kubelet, and nothing else.
-    assert seen["asked"] == ["/configz", "/pods/"]
+    assert seen["asked"] == seen["may ask"]
+    assert set(seen["refusals"].values()) <= {403}
+    assert max(seen["health"]) <= FACTOR * SYNC_SECONDS
     assert seen["looks"] > seconds
     assert seen["less"] == []
     assert {"bound", "service", "batch"} <= set(seen["running"])
@@ -52,8 +59,9 @@ def check_koordlet(seed: int, seconds: float, server: str = "embedded") -> None:
     assert seen["forged_lines"] == seen["tracebacks"] == []
     assert max(seen["attacked"]) <= FACTOR * max(SYNC_SECONDS, *seen["quiet"])
     assert max(most) <= before + GROWTH_BYTES
-    # The first attack fills what is kept; after that it differs by what was there last.
-    assert after[-1] <= 1.15 * after[1] + 8 * MIB
+    # The first attack fills what is kept; after that it differs by what was there last, and by what
+    # informers come to share.
+    assert after[-1] <= 1.15 * after[1] + 8 * MIB + (SHARED_BYTES if server == "real" else 0)
 
 
 def check_thieves(seen: dict[str, Any]) -> None:
@@ -73,7 +81,8 @@ def test_a_good_tenants_pods_keep_what_they_have(
     if server == "real":
         need("etcd", "kube-apiserver")
     try:
-        check_koordlet(SEED, SECONDS / 2, server)
+        # Of a round through a real API server there is much to be done elsewhere.
+        check_koordlet(SEED, SECONDS / (4 if server == "real" else 2), server)
     except MissingPlaceError as error:
         pytest.skip(str(error))
     with capsys.disabled():

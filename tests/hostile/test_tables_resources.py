@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from collections import Counter
 from itertools import count
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from koord.api.kinds.pod import Pod
 from koord.controllers.cluster.node_table import ABSENT, PODS, NodeTable
 from koord.controllers.cluster.pods import CountedRequests, PodInfo, Shapes
 from koord.controllers.scheduler.framework.rejection import MOST_REASONS
+from koord.controllers.scheduler.plugins.noderesources import fit
 from koord.controllers.scheduler.plugins.reservation.state.columns import ReservationColumns
 from koord.controllers.scheduler.plugins.reservation.state.fit import IgnoredResources
 from koord.controllers.scheduler.queue.events import NODE, Action, ClusterEvent
@@ -46,6 +48,21 @@ def test_names_that_no_node_offers_get_no_column() -> None:
         assert said.endswith(f" and {NAMES - MOST_REASONS} more.")
     assert (table.allocatable.shape, table.layout) == (columns, layout)
     assert stock.where(pod("good", cpu="1")) == "n0"
+
+
+def test_what_is_kept_by_lists_of_names_is_bounded_by_the_names() -> None:
+    """As many lists as there are shapes would be 256 times what one pod's names take."""
+    stock = Stock(only=("NodeResourcesFit",))
+    stock.add(node("n0"))
+    sizes, own = [], [tracemalloc.Filter(True, fit.__file__)]
+    tracemalloc.start()
+    for number in range(6):
+        stock.where(greedy(f"greedy-{number}", number * NAMES))
+        kept = tracemalloc.take_snapshot().filter_traces(own).statistics("filename")
+        sizes.append(sum(each.size for each in kept))
+    tracemalloc.stop()
+    assert sizes[0] > 0
+    assert sizes[-1] <= 3 * sizes[0], sizes
 
 
 def test_reasons_are_in_order_and_only_what_is_short() -> None:

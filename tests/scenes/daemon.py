@@ -92,6 +92,10 @@ class Agent:
         found: dict[str, Any] = json.loads(self._get("/status"))
         return found
 
+    def check_health(self) -> None:
+        """It says that it lives; OSError where it does not."""
+        self._get("/healthz")
+
     def strategy(self, name: str) -> dict[str, Any]:
         """The last round of a strategy: ``decided`` and ``error``; both empty before the first."""
         found = [each for each in self.status()["strategies"] if each["name"] == name]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,13 +14,14 @@ from typing import Any
 
 import yaml
 
+from tests.contract.api import Api
 from tests.real.plane import RealControlPlane
 from tests.scenes.apiserver import ApiServer
 from tests.scenes.nursery import Nursery
 from tests.scenes.runtime import wait_until
 
 _RIGHTS = Path(__file__).resolve().parents[2] / "deploy/rbac/koordlet.yaml"
-_ACCOUNT = "/api/v1/namespaces/koordinator-system/serviceaccounts/koordlet/token"
+_RBAC = "rbac.authorization.k8s.io"
 _PATHS = {
     "Namespace": "/api/v1/namespaces",
     "ServiceAccount": "/api/v1/namespaces/koordinator-system/serviceaccounts",
@@ -44,8 +46,8 @@ class RealApiServer(ApiServer):
         self.kubeconfig = folder / "koordlet.kubeconfig"
         for document in yaml.safe_load_all(_RIGHTS.read_text(encoding="utf-8")):
             self.call("POST", _PATHS[document["kind"]], document)
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        self._token = self.call("POST", _ACCOUNT, body)["status"]["token"]
+        self._token = self._issued("koordinator-system", "koordlet")
+        self._tenants: dict[str, str] = {}
         self.kubeconfig.write_text(json.dumps(self._of_koordlet()), encoding="utf-8")
         for kind in ("NodeSLO", "NodeMetric", "NodeResourceTopology"):
             wait_until(f"{kind} is served", _SERVED_SECONDS, lambda kind=kind: self._has(kind))
@@ -87,6 +89,35 @@ class RealApiServer(ApiServer):
     def resume(self) -> None:
         """It goes on."""
         self._plane.resume()
+
+    def set_up_tenant(self, name: str) -> None:
+        """A namespace, and an account that may do there with pods what it likes."""
+        space = f"/api/v1/namespaces/{name}"
+        roles = f"/apis/{_RBAC}/v1/namespaces/{name}"
+        metadata = {"metadata": {"name": name}}
+        self.call("POST", "/api/v1/namespaces", metadata)
+        self.call("POST", f"{space}/serviceaccounts", metadata)
+        rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["*"]}
+        self.call("POST", f"{roles}/roles", {**metadata, "rules": [rule]})
+        role = {"apiGroup": _RBAC, "kind": "Role", "name": name}
+        who = {"kind": "ServiceAccount", "name": name, "namespace": name}
+        body = {**metadata, "roleRef": role, "subjects": [who]}
+        self.call("POST", f"{roles}/rolebindings", body)
+        self._tenants[name] = self._issued(name, name)
+
+    def connect(self, tenant: str = "") -> Api:
+        """A connection of a tenant's, or of the administrator's."""
+        if not tenant:
+            return Api(self._plane.port, self._plane.tls())
+        trust = ssl.create_default_context(cafile=self._plane.authority.certificate)
+        token = f"Bearer {self._tenants[tenant]}"
+        return Api(self._plane.port, trust, {"Authorization": token})
+
+    def _issued(self, namespace: str, account: str) -> str:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        token: str = self.call("POST", path, body)["status"]["token"]
+        return token
 
     def _headers(self) -> dict[str, str]:
         return {}

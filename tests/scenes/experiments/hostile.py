@@ -7,12 +7,15 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from tests.hostile.node_pods import FORGED_LINE, NodePods, claims
 from tests.scenes.cpulist import ids
 from tests.scenes.daemon import Agent
+from tests.scenes.pod_sources import KubeletPods, ServerPods
 from tests.scenes.real_apiserver import RealApiServer
 from tests.scenes.runtime import Pod, pod, wait_until
 from tests.scenes.world import World
@@ -26,12 +29,14 @@ _GATES = ",".join(
         "CoreSched", "Resctrl",
     )
 )  # fmt: skip
+_ATTACKS = 3
 _ROUND_SECONDS = 1.0
 _LOOK_SECONDS = 0.01
 _BATCH = {"kubernetes.io/batch-cpu": "500", "kubernetes.io/batch-memory": "64Mi"}
 _QUOTA = 50_000
 # More than any limit here.
 _FREE = 2**62
+_SLO = {"resourceUsedThresholdWithBE": {"enable": False}}
 _PATIENCE_SECONDS = 60.0
 
 
@@ -87,34 +92,41 @@ def run(world: World, seed: int, seconds: float, server: str = "embedded") -> An
     if server == "real":
         world.api_server = RealApiServer
     own = str(world.cpus - 1)
-    good = _good(world, own)
-    hostile = NodePods(seed, own, good[0].uid)
-    world.others = lambda: hostile.documents
     world.put_node()
-    world.put_slo(resourceUsedThresholdWithBE={"enable": False})
-    agent = Agent(world, _GATES, force_seconds=5)
+    pods = ServerPods(world) if server == "real" else KubeletPods(world)
+    good = [pods.start(each) for each in _good(own)]
+    hostile = NodePods(seed, own, good[0].uid)
+    world.put_slo(**_SLO)
+    agent = Agent(world, _GATES, force_seconds=5, flags=pods.flags)
     _wait_for_hooks(world, good, own)
     watcher = _Watcher(world, good)
     watcher.start()
-    figures: dict[str, Any] = {"quiet": _latencies(world, 5.0), "memory": [_resident(agent)]}
+    attack = _Attack(world, pods, agent, hostile)
+    figures: dict[str, Any] = {"quiet": attack.quiet(5.0), "memory": [attack.resident()]}
     figures["attacked"], figures["ignored"] = [], []
-    thieves = [world.runtime.start(each) for each in _thieves(own)]
-    for _ in range(3):
-        took, most = _attacked(world, agent, hostile, seconds)
+    thieves = [pods.start(each) for each in _thieves(own)]
+    for _ in range(_ATTACKS):
+        took, most = attack.run(seconds)
         figures["attacked"] += took
         figures["ignored"] += agent.status()["ignoredAnnotations"]
-        hostile.leave()
-        _latencies(world, 3.0)
-        figures["memory"] += [most, _resident(agent)]
+        pods.tell([])
+        attack.quiet(3.0)
+        figures["memory"] += [most, attack.resident()]
     figures["thieves"] = [world.tree.cpus(each.containers[0].directory) for each in thieves]
+    figures["refusals"] = pods.refusals()
     watcher.stop()
+    pods.mistakes(attack.check)
+    world.put_slo(**_SLO)
+    _wait_for_hooks(world, good, own)
     return {
         **figures,
         "own": world.tree.cpus(good[0].containers[0].directory),
         "less": watcher.less,
         "looks": watcher.looks,
         "alive": agent.alive,
+        "health": attack.health,
         "asked": sorted(set(world.kubelet.served)),
+        "may ask": list(pods.asked),
         "running": world.runtime.running(),
         "kinds": hostile.kinds,
         "log_bytes": agent.log.stat().st_size,
@@ -123,17 +135,68 @@ def run(world: World, seed: int, seconds: float, server: str = "embedded") -> An
     }
 
 
-def _good(world: World, own: str) -> list[Pod]:
+class _Attack:
+    """Rounds of a tenant's pods, and how koordlet does meanwhile.
+
+    Attributes:
+        health: how long each of its answers about its health took, seconds.
+    """
+
+    def __init__(
+        self, world: World, pods: KubeletPods | ServerPods, agent: Agent, hostile: NodePods
+    ) -> None:
+        self._world, self._pods, self._agent, self._hostile = world, pods, agent, hostile
+        self.health: list[float] = []
+
+    def run(self, seconds: float) -> tuple[list[float], int]:
+        """Latencies of good pods meanwhile, and the most memory that koordlet had."""
+        found, most = [], 0
+        # By rounds, so that memory after one attack compares with that after another.
+        with ThreadPoolExecutor(1) as others:
+            for _ in range(2 * max(1, round(seconds / 2 / _ROUND_SECONDS))):
+                self._hostile.change()
+                telling = others.submit(self._pods.tell, self._hostile.documents)
+                found += self.quiet(_ROUND_SECONDS, telling.done)
+                telling.result()
+                self.check()
+                most = max(most, self.resident())
+        return found, most
+
+    def quiet(self, seconds: float, done: Callable[[], bool] = lambda: True) -> list[float]:
+        """From the start of a good batch pod to its limit, one after the other for so long."""
+        found, ends = [], time.monotonic() + seconds
+        while time.monotonic() < ends or not done():
+            name = f"web-{time.monotonic_ns()}"
+            fresh = self._pods.start(pod(name, [], "BE", _BATCH, _BATCH))
+            inner = fresh.containers[0].directory
+
+            def limited(directory: str = inner) -> bool:
+                return self._world.tree.number(directory, "cpu.cfs_quota_us") == _QUOTA
+
+            found.append(wait_until("a new pod's limit", _PATIENCE_SECONDS, limited))
+            self._pods.stop(fresh)
+        return found
+
+    def check(self) -> None:
+        """It answers about its health."""
+        began = time.monotonic()
+        self._agent.check_health()
+        self.health.append(time.monotonic() - began)
+
+    def resident(self) -> int:
+        """Bytes of memory that it has."""
+        fields = Path(f"/proc/{self._agent.pid}/statm").read_text(encoding="ascii").split()
+        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _good(own: str) -> list[Pod]:
     """One with a CPU of its own, a service with limits, a batch pod."""
     whole = {"cpu": "1", "memory": "64Mi"}
     bound = {STATUS: json.dumps({"cpuset": own})}
     return [
-        world.runtime.start(each)
-        for each in (
-            pod("bound", ["burn 10"], "LSR", whole, whole, annotations=bound),
-            pod("service", ["burn 10"], "LS", {"cpu": "500m"}, {"cpu": "1", "memory": "64Mi"}),
-            pod("batch", ["burn 5"], "BE", _BATCH, _BATCH),
-        )
+        pod("bound", ["burn 10"], "LSR", whole, whole, annotations=bound),
+        pod("service", ["burn 10"], "LS", {"cpu": "500m"}, {"cpu": "1", "memory": "64Mi"}),
+        pod("batch", ["burn 5"], "BE", _BATCH, _BATCH),
     ]
 
 
@@ -159,36 +222,3 @@ def _wait_for_hooks(world: World, good: list[Pod], own: str) -> None:
         return quotas == (-1, _QUOTA) and tree.cpus(bound) == own and shared
 
     wait_until("the good pods have what is theirs", _PATIENCE_SECONDS, done)
-
-
-def _latencies(world: World, seconds: float) -> list[float]:
-    """From the start of a good batch pod to its limit, one pod after the other for so long."""
-    found, ends = [], time.monotonic() + seconds
-    while time.monotonic() < ends:
-        fresh = world.runtime.start(pod(f"web-{time.monotonic_ns()}", [], "BE", _BATCH, _BATCH))
-        inner = fresh.containers[0].directory
-
-        def limited(directory: str = inner) -> bool:
-            return world.tree.number(directory, "cpu.cfs_quota_us") == _QUOTA
-
-        found.append(wait_until("a new pod's limit", _PATIENCE_SECONDS, limited))
-        world.runtime.stop(fresh)
-    return found
-
-
-def _attacked(
-    world: World, agent: Agent, hostile: NodePods, seconds: float
-) -> tuple[list[float], int]:
-    """Latencies of good pods meanwhile, and the most memory that koordlet had."""
-    found, most = [], 0
-    # By rounds, so that memory after one attack compares with that after another.
-    for _ in range(2 * max(1, round(seconds / 2 / _ROUND_SECONDS))):
-        hostile.change()
-        found += _latencies(world, _ROUND_SECONDS)
-        most = max(most, _resident(agent))
-    return found, most
-
-
-def _resident(agent: Agent) -> int:
-    fields = Path(f"/proc/{agent.pid}/statm").read_text(encoding="ascii").split()
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -149,7 +149,7 @@ class ClusterStates:
         assert self._layout is not None
         if self.pods.has_synced:
             pods = [pod for _, pod in self.pods.items()]
-            before = self._store.snapshot().pods.value
+            before = self._store.unchecked_pods
             states = pod_states(pods, self._layout, before, self._left_out)
             self._store.put(SnapshotPart.PODS, states)
 

@@ -140,7 +140,7 @@ class PodPoller:
         if self._failure:
             _LOG.info("pods are read again")
             self._failure = ""
-        before = self._store.snapshot().pods.value
+        before = self._store.unchecked_pods
         states = pod_states(pods, self._layout, before, self._left_out)
         self._store.put(SnapshotPart.PODS, states)
         self._synced.set()

@@ -55,6 +55,11 @@ class StateStore:
         """The newest view; the same object as long as nothing changed."""
         return self._snapshot
 
+    @property
+    def unchecked_pods(self) -> tuple[PodState, ...]:
+        """Pods as their source put them last, with what they may not have."""
+        return self._unchecked
+
     def subscribe(
         self, parts: SnapshotPart, changed: Callable[[Snapshot, SnapshotPart], None]
     ) -> None:
@@ -63,9 +68,10 @@ class StateStore:
 
     def put(self, part: SnapshotPart, value: Any) -> None:
         """A source's newest value: confirmed now; those who follow the part hear if it differs."""
-        if part is SnapshotPart.PODS and self._check is not None:
+        if part is SnapshotPart.PODS:
             self._unchecked = value
-            value = self._check(value, self._snapshot)
+            if self._check is not None:
+                value = self._check(value, self._snapshot)
         if self._take(part, value, self._clock.monotonic_seconds()) and part in _CHECKED_BY:
             pods = self._snapshot.pods
             if self._check is not None and self._unchecked:

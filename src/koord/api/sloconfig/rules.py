@@ -7,6 +7,7 @@ threshold of a pair is the common case and legal as long as the pair that result
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -233,7 +234,7 @@ def problems(
     """
     kind = type(strategy)
     bounds, choices = table.get(kind, {}), CHOICES.get(kind, {})
-    values = {f.encode_name: getattr(strategy, f.name) for f in msgspec.structs.fields(kind)}
+    values = {on_wire: getattr(strategy, name) for on_wire, name in _names(kind)}
     for name, value in values.items():
         where = f"{path}.{name}"
         if isinstance(value, int) and not _INT64.admits(value):
@@ -252,6 +253,12 @@ def problems(
             yield KoordError(object_name, f"{path}.{lesser}", low, f"less than {greater}, {high}")
     if isinstance(strategy, NetworkQOS):
         yield from _network_problems(values, object_name, path)
+
+
+@cache
+def _names(kind: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    """Names of fields on the wire and here; to work them out takes longer than all the rest."""
+    return tuple((each.encode_name, each.name) for each in msgspec.structs.fields(kind))
 
 
 def _inner_problems(

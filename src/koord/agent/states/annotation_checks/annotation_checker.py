@@ -16,16 +16,18 @@ from koord.agent.states.annotation_checks.class_bounds import CLASS_CHECKED, cla
 from koord.agent.states.annotation_checks.cpu_bindings import CPUBindings, node_cpus
 from koord.agent.states.annotation_checks.device_cards import DeviceCards
 from koord.agent.states.annotation_checks.pod_checks import CHECKED, PodChecks
+from koord.agent.states.annotation_checks.pod_memo import PodMemo
 from koord.api.protocol import keys
 from koord.base import log
 from koord.kernels.cpuset import CPUSet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from koord.agent.host.machine import Machine
     from koord.agent.states.pod_state import PodState
     from koord.agent.states.snapshot import Snapshot
+    from koord.api.kinds.qos_strategy import ResourceQOSStrategy
     from koord.base.errors import KoordError
 
 REASON = "AnnotationIgnored"
@@ -69,6 +71,11 @@ class AnnotationChecker:
         self._bindings = CPUBindings(runs_on)
         self._cards = DeviceCards(card_bytes)
         self._checks = PodChecks(machine.memory_bytes)
+        self._strategy: ResourceQOSStrategy | None = None
+        self._of_class: PodMemo[list[tuple[str, KoordError]]] = PodMemo(
+            lambda pod: list(class_problems(pod, self._strategy))
+        )
+        self._stripped: dict[str, tuple[PodState, set[str], PodState]] = {}
         self._ignored: dict[tuple[str, str], IgnoredAnnotation] = {}
 
     @property
@@ -86,6 +93,9 @@ class AnnotationChecker:
         asking = [pod for pod in pods if not _RELEVANT.isdisjoint(pod.pod.metadata.annotations)]
         reported = snapshot.topology.value
         strategy = snapshot.slo.value.resource_qos_strategy if snapshot.slo.value else None
+        if strategy != self._strategy:
+            self._strategy = strategy
+            self._of_class.clear()
         node = node_cpus(self._online, snapshot.node.value, reported)
         bad = {
             (uid, keys.RESOURCE_STATUS): error
@@ -94,18 +104,34 @@ class AnnotationChecker:
         for uid, error in self._cards.refused(pods).items():
             bad[uid, keys.DEVICE_ALLOCATED] = error
         for pod in asking:
-            for key, error in (*self._checks.problems(pod), *class_problems(pod, strategy)):
+            for key, error in (*self._checks.problems(pod), *self._of_class.of(pod)):
                 bad[pod.uid, key] = error
-        self._checks.keep({pod.uid for pod in asking})
+        uids = {pod.uid for pod in asking}
+        self._checks.keep(uids)
+        self._of_class.keep(uids)
         # Whether the kubelet's policy binds pods of any class is not known yet.
         known = snapshot.node.value is not None and reported is not None
         self._note(asking, bad, silent=not known)
-        if not bad:
-            return pods
+        return self._without(pods, bad) if bad else pods
+
+    def _without(
+        self, pods: tuple[PodState, ...], bad: Iterable[tuple[str, str]]
+    ) -> tuple[PodState, ...]:
+        """The pods without these annotations; one that stays as it was is the same object."""
         by_uid: dict[str, set[str]] = {}
         for uid, key in bad:
             by_uid.setdefault(uid, set()).add(key)
-        return tuple(_without(pod, by_uid.get(pod.uid, ())) for pod in pods)
+        before, self._stripped = self._stripped, {}
+        found = list(pods)
+        for at, pod in enumerate(pods):
+            refused = by_uid.get(pod.uid)
+            if refused:
+                known = before.get(pod.uid)
+                if known is None or known[0] is not pod or known[1] != refused:
+                    known = pod, refused, _stripped(pod, refused)
+                self._stripped[pod.uid] = known
+                found[at] = known[2]
+        return tuple(found)
 
     def _note(
         self, pods: list[PodState], bad: dict[tuple[str, str], KoordError], *, silent: bool
@@ -123,10 +149,8 @@ class AnnotationChecker:
                 self._report(pod, f"not obeyed: {found.error}")
 
 
-def _without(pod: PodState, refused: Iterable[str]) -> PodState:
-    if not refused:
-        return pod
+def _stripped(pod: PodState, refused: Collection[str]) -> PodState:
     metadata = pod.pod.metadata
-    kept = {key: text for key, text in metadata.annotations.items() if key not in set(refused)}
+    kept = {key: text for key, text in metadata.annotations.items() if key not in refused}
     metadata = msgspec.structs.replace(metadata, annotations=kept)
     return replace(pod, pod=msgspec.structs.replace(pod.pod, metadata=metadata))

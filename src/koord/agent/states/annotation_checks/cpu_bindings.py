@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from koord.agent.states.annotation_checks.pod_memo import PodMemo
 from koord.api import requests
 from koord.api.protocol import annotation, keys, nodes, topology
 from koord.api.protocol.node_reservation import node_reservation, reserved_cpus
@@ -106,6 +107,7 @@ class CPUBindings:
 
     def __init__(self, runs_on: Callable[[str], str]) -> None:
         self._runs_on = runs_on
+        self._wanted: PodMemo[CPUSet | KoordError | None] = PodMemo(_wanted)
         self._held: dict[str, CPUSet] = {}
         self._followed: dict[str, CPUSet] = {}
         self._first = True
@@ -128,15 +130,13 @@ class CPUBindings:
         refused: dict[str, KoordError] = {}
         wanted: dict[str, CPUSet] = {}
         for uid, pod in asking.items():
-            try:
-                cpus = _wanted(pod)
-            except KoordError as error:
-                refused[uid] = error
-                continue
-            if cpus is None and uid in before:
-                self._held[uid] = before[uid]
+            cpus = self._wanted.of(pod)
+            if isinstance(cpus, KoordError):
+                refused[uid] = cpus
             elif cpus:
                 wanted[uid] = cpus
+            elif cpus is None and uid in before:
+                self._held[uid] = before[uid]
         kept = {uid for uid, cpus in wanted.items() if before.get(uid) == cpus}
         if self._first:
             kept |= {uid for uid, cpus in wanted.items() if self._runs(asking[uid], cpus)}
@@ -162,6 +162,7 @@ class CPUBindings:
                 self._followed[uid] = first
             taken = taken | cpus
         self._first = self._first and not (pods and node.known)
+        self._wanted.keep(asking.keys())
         return refused
 
     def _runs(self, pod: PodState, cpus: CPUSet) -> bool:
@@ -175,11 +176,10 @@ class CPUBindings:
         return False
 
 
-def _wanted(pod: PodState) -> CPUSet | None:
+def _wanted(pod: PodState) -> CPUSet | KoordError | None:
     """The CPUs that the annotation names; None where it is malformed, which hooks tell.
 
-    Raises:
-        KoordError: no list of CPUs, or one that names none.
+    An error where it is no list of CPUs, or one that names none.
     """
     try:
         text = resource_status(pod.pod).cpuset
@@ -190,9 +190,9 @@ def _wanted(pod: PodState) -> CPUSet | None:
     try:
         cpus = CPUSet.parse_wire(text)
     except ValueError as error:
-        raise KoordError.wrap(pod.pod.title, FIELD, error) from None
+        return KoordError.wrap(pod.pod.title, FIELD, error)
     if not cpus:
-        raise KoordError(pod.pod.title, FIELD, text, "a list of CPUs that names some")
+        return KoordError(pod.pod.title, FIELD, text, "a list of CPUs that names some")
     return cpus
 
 

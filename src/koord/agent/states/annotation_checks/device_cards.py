@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from koord.agent.states.annotation_checks.pod_memo import PodMemo
 from koord.api import requests
 from koord.api.protocol import annotation, keys
 from koord.api.protocol import resources as res
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from koord.agent.states.pod_state import PodState
     from koord.api.kinds.pod import Pod
-    from koord.api.protocol.scheduling import AllocatedDevice, DeviceHint
+    from koord.api.protocol.scheduling import AllocatedDevice, DeviceAllocations, DeviceHint
 
     Holdings = dict[str, int]
     """What a pod holds of which card or function, in percent."""
@@ -69,6 +70,7 @@ class DeviceCards:
     def __init__(self, card_bytes: Callable[[int], int] = lambda minor: 0) -> None:
         self._card_bytes = card_bytes
         self._held: dict[str, Holdings] = {}
+        self._named: PodMemo[_NamedCards | None] = PodMemo(_named)
 
     def refused(self, pods: Sequence[PodState]) -> dict[str, KoordError]:
         """The pods that get no cards by their annotation, by UID, and why not.
@@ -86,12 +88,11 @@ class DeviceCards:
         for pod in there:
             if keys.DEVICE_ALLOCATED not in pod.pod.metadata.annotations:
                 continue
-            try:
-                cards = device_allocated(pod.pod)
-            except KoordError:
-                continue  # Hooks tell of it.
-            wanted, before = _holdings(cards), held.get(pod.uid, {})
-            problem = _not_requested(pod.pod, cards, self._card_bytes)
+            named = self._named.of(pod)
+            if named is None:
+                continue  # Malformed: hooks tell of it.
+            wanted, before = named.holdings, held.get(pod.uid, {})
+            problem = named.not_requested(pod.pod, self._card_bytes)
             problem = problem or _others_than(pod.pod, wanted, before)
             holders.count(before, -1)
             if problem is None and (taken := holders.taken(wanted)):
@@ -104,7 +105,32 @@ class DeviceCards:
                 held[pod.uid] = before | most
             holders.count(held.get(pod.uid, {}), 1)
         self._held = held
+        self._named.keep({pod.uid for pod in there})
         return refused
+
+
+class _NamedCards:
+    """What a pod's annotation names; of which it is told once what is too much."""
+
+    def __init__(self, cards: DeviceAllocations) -> None:
+        self.holdings = _holdings(cards)
+        self._cards = cards
+        self._minors = sorted({card.minor for card in cards.get(_GPU, [])})
+        self._refusal: tuple[list[int], KoordError | None] | None = None
+
+    def not_requested(self, pod: Pod, card_bytes: Callable[[int], int]) -> KoordError | None:
+        """See :func:`_not_requested`."""
+        sizes = [card_bytes(minor) for minor in self._minors]
+        if self._refusal is None or self._refusal[0] != sizes:
+            self._refusal = sizes, _not_requested(pod, self._cards, card_bytes)
+        return self._refusal[1]
+
+
+def _named(pod: PodState) -> _NamedCards | None:
+    try:
+        return _NamedCards(device_allocated(pod.pod))
+    except KoordError:
+        return None
 
 
 def _not_requested(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.agent.states.annotation_checks.pod_memo import PodMemo
 from koord.agent.states.pod_state import least_oom_score
 from koord.api.kinds.qos_strategy import MemoryQOS
 from koord.api.kinds.slo_strategies import CPUBurstStrategy
@@ -59,18 +60,15 @@ class PodChecks:
 
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes
-        self._known: dict[str, tuple[PodState, list[Problem]]] = {}
+        self._memo: PodMemo[list[Problem]] = PodMemo(lambda pod: list(self._problems(pod)))
 
     def problems(self, pod: PodState) -> list[Problem]:
         """Keys of annotations that are not obeyed, and why not."""
-        before = self._known.get(pod.uid)
-        if before is None or before[0] is not pod:
-            self._known[pod.uid] = before = (pod, list(self._problems(pod)))
-        return before[1]
+        return self._memo.of(pod)
 
     def keep(self, uids: Collection[str]) -> None:
         """Forgets all other pods."""
-        self._known = {uid: known for uid, known in self._known.items() if uid in uids}
+        self._memo.keep(uids)
 
     def _problems(self, pod: PodState) -> Iterator[Problem]:
         there = pod.pod.metadata.annotations

@@ -13,6 +13,7 @@ import numpy as np
 
 from koord.api import requests
 from koord.base.errors import KoordError
+from koord.controllers.cluster.bounded_table import BoundedTable
 from koord.controllers.cluster.node_table import ABSENT, CPU, MEMORY, PODS, Aspect
 from koord.controllers.scheduler.config.args_kube_scheduler import NodeResourcesFitArgs
 from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
@@ -44,6 +45,8 @@ _SCORED = {"cpu": CPU, "memory": MEMORY}
 _KINDS = 256
 # From so many rows on they are compared in vectors before any is told of.
 _IN_VECTORS = 16
+# A pod may request thousands of names: those of all kinds together, each takes some 250 bytes.
+_NAMES = 8192
 
 
 class _FitColumns(NamedTuple):
@@ -94,7 +97,8 @@ class NodeResourcesFit(Plugin):
         self._groups = frozenset(self.args.ignored_resource_groups)
         self._strategy, self._corners = _strategy(self.args)
         self._key = memo_key(self.name)
-        self._columns: dict[tuple[str, ...], _FitColumns] = {}
+        self._columns: BoundedTable[tuple[str, ...], _FitColumns]
+        self._columns = BoundedTable(_KINDS, _NAMES)
 
     def generation(self, cycle: Cycle) -> Hashable:
         """Overlays that differ between pods of a shape."""
@@ -208,9 +212,8 @@ class NodeResourcesFit(Plugin):
         """The columns of some resources."""
         found = self._columns.get(names)
         if found is None or found.key is not self.handle.table.resources_key:
-            if len(self._columns) >= _KINDS:
-                self._columns.clear()
-            found = self._columns[names] = self._find_columns(names)
+            found = self._find_columns(names)
+            self._columns.put(names, found, len(names))
         return found
 
     def _find_columns(self, names: tuple[str, ...]) -> _FitColumns:
