@@ -249,6 +249,20 @@ void RoomScore::score(const Columns& columns, RowSet rows, std::span<std::int64_
   }
 }
 
+void RoomScore::bound_balanced(const Columns& least, const Columns& most, RowSet rows,
+                               std::span<std::int64_t> scores) const {
+  check_rows(least, rows);
+  const std::vector<Reading> low = readings(least, counted_);
+  const std::vector<Reading> high = readings(most, counted_);
+  if (rows.index == nullptr && counted_.size() == 2) {
+    const Range one{low[0], high[0]};
+    const Range other{low[1], high[1]};
+    bound_balanced_part(one, other, static_cast<std::size_t>(rows.first), scores);
+  } else {
+    std::fill(scores.begin(), scores.end(), std::int64_t{100});
+  }
+}
+
 void Rooms::put(Board& board, const Columns& columns, RowSet rows) const {
   // In parts, so that what is written in one step is still at hand in the next.
   std::array<std::int64_t, kPart> answers;

@@ -124,4 +124,26 @@ KOORD_VECTOR_CLONES bool balanced_part(const Reading& one, const Reading& other,
   return true;
 }
 
+// Doubles round what is not less to what is not less, so that a quotient of ends bounds quotients.
+KOORD_VECTOR_CLONES void bound_balanced_part(const Range& one, const Range& other,
+                                             std::size_t first, std::span<std::int64_t> scores) {
+  const auto low = [](const Range& range, std::size_t row) {
+    return std::min(1.0, static_cast<double>(range.most.with_pod(row)) /
+                             std::max(1.0, static_cast<double>(range.most.has[row])));
+  };
+  const auto high = [](const Range& range, std::size_t row) {
+    return std::min(1.0, static_cast<double>(range.least.with_pod(row)) /
+                             std::max(1.0, static_cast<double>(range.least.has[row])));
+  };
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const std::size_t row = first + i;
+    const double apart =
+        std::max(low(one, row) - high(other, row), low(other, row) - high(one, row));
+    const bool known = std::min(one.least.has[row], other.least.has[row]) > 0 &&
+                       std::min(one.most.with_pod(row), other.most.with_pod(row)) >= 0;
+    const double deviation = known ? std::max(0.0, apart) / 2 : 0.0;
+    scores[i] = static_cast<std::int32_t>((1 - deviation) * 100);
+  }
+}
+
 }  // namespace koord::placement

@@ -45,4 +45,15 @@ bool weighted_part(std::span<const Reading> resources, bool left, std::size_t fi
 bool balanced_part(const Reading& one, const Reading& other, std::size_t first,
                    std::span<std::int64_t> scores);
 
+// A resource of some rows by the two that bound them: `least` has least and uses most of it.
+struct Range {
+  Reading least;
+  Reading most;
+};
+
+// What balanced_part() gives at most where each of two resources is within a range; 100 where a row
+// may have none of one.
+void bound_balanced_part(const Range& one, const Range& other, std::size_t first,
+                         std::span<std::int64_t> scores);
+
 }  // namespace koord::placement

@@ -89,6 +89,15 @@ class KOORD_API RoomScore {
   /// Writes a score a row. kNotFound for a resource or row out of range.
   void score(const Columns& columns, RowSet rows, std::span<std::int64_t> scores) const;
 
+  /// Of kBalanced: no row scores more that has and uses amounts between those of `least` (which has
+  /// least and uses most) and of `most`. Rows in a row; errors as above.
+  void bound_balanced(const Columns& least, const Columns& most, RowSet rows,
+                      std::span<std::int64_t> scores) const;
+
+  [[nodiscard]] Strategy strategy() const { return strategy_; }
+  [[nodiscard]] std::span<const Counted> counted() const { return counted_; }
+  [[nodiscard]] std::span<const Corner> corners() const { return corners_; }
+
  private:
   Strategy strategy_;
   std::vector<Counted> counted_;

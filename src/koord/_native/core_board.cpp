@@ -9,6 +9,7 @@
 #include "bindings.hpp"
 #include "columns.hpp"
 #include "koord/placement_board.hpp"
+#include "koord/placement_bounds.hpp"
 #include "koord/placement_classes.hpp"
 #include "koord/placement_fit.hpp"
 #include "koord/placement_reserved.hpp"
@@ -232,6 +233,33 @@ void add_classes(py::module_& m) {
       .def("__len__", &RowClasses::size);
 }
 
+void add_bounds(py::module_& m) {
+  py::class_<RowBounds>(m, "RowBounds")
+      .def(py::init<>())
+      .def("update",
+           [](RowBounds& bounds, const py::object& allocatable, const py::object& requested,
+              const py::object& nonzero, const py::object& rows, const Bools& open,
+              const Ints& ranks) {
+             const auto all = array_of<Ints>(allocatable);
+             const auto taken = array_of<Ints>(requested);
+             const auto counted = array_of<Ints>(nonzero);
+             const Columns columns = columns_of(all, taken, counted);
+             bounds.update(columns, Rows(rows, static_cast<std::size_t>(ranks.size())).set(),
+                           bytes(open), ints(ranks));
+           })
+      .def("best",
+           [](RowBounds& bounds, const Rooms& rooms, const std::vector<std::int64_t>& weights,
+              const py::object& allocatable, const py::object& requested, const py::object& nonzero,
+              const Bools& open, const Ints& ranks) {
+             const auto all = array_of<Ints>(allocatable);
+             const auto taken = array_of<Ints>(requested);
+             const auto counted = array_of<Ints>(nonzero);
+             const Columns columns = columns_of(all, taken, counted);
+             return bounds.best(rooms, weights, columns, bytes(open), ints(ranks));
+           })
+      .def_property_readonly("looked_at", &RowBounds::looked_at);
+}
+
 using Numbers = py::array_t<std::int32_t, py::array::c_style | py::array::forcecast>;
 // The label's numbers, the domains (None: each row is its own), counts by domain, weight, bias.
 using PythonPart = std::tuple<Numbers, std::optional<Numbers>, Ints, double, std::int64_t>;
@@ -378,6 +406,7 @@ void register_board(py::module_& m) {
   add_board(m);
   add_room(m);
   add_classes(m);
+  add_bounds(m);
   m.def("spread_scores", &spread);
   m.def("count_pod", &count_pod);
   m.def("reserved_fit", &fit_reserved);

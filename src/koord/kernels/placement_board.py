@@ -49,6 +49,7 @@ __all__ = [
     "RoomCheck",
     "RoomScore",
     "Rooms",
+    "RowBounds",
     "RowClasses",
     "changed_rows",
     "count_pod",
@@ -96,6 +97,13 @@ Rooms = _native.Rooms
 """``Rooms([(filter, RoomCheck), ...], [(score, RoomScore), ...])``: checks and scores with their
 numbers on a board. ``put(board, allocatable, requested, nonzero, rows)`` puts there what all of
 them say of rows."""
+
+RowBounds = _native.RowBounds
+"""``RowBounds()``: of each block of 32 rows the least and the most of every column.
+``update(allocatable, requested, nonzero, rows, open, ranks)`` reads rows again, at first all that
+have a rank; ``best(rooms, weights, allocatable, requested, nonzero, open, ranks)`` is the row that
+a board would choose, -1 for none: rows are looked at only in blocks that may have it. ``looked_at``
+is how many were."""
 
 RowClasses = _native.RowClasses
 """``RowClasses(most)``: rows of which all columns are equal are one class, at most so many.

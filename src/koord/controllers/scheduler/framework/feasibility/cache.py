@@ -29,6 +29,7 @@ from koord.controllers.scheduler.framework.feasibility.entry import (
 )
 from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernelTable
 from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
+from koord.controllers.scheduler.framework.feasibility.node_bounds import NodeBounds
 from koord.controllers.scheduler.framework.feasibility.node_classes import NodeClasses
 from koord.controllers.scheduler.framework.feasibility.participants import ParticipantTable
 from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
@@ -119,12 +120,15 @@ class FeasibilityCache:
         self._kernels = FitKernelTable(self._filters, self._scores)
         self._entries = KeptEntries(limit)
         self._classes = NodeClasses(table, large)
+        self._bounds = NodeBounds(table)
         self._together = together
         # By score plugin, how it is normalised; None where that depends on the shape.
         self._rules: list[tuple[int, int | None]] = [
             (weight, None if hasattr(p, "normalization_of") else _NATIVE[p.normalization])
             for p, weight in scores
         ]
+        # By the numbers of scores with kernels, their weights; None where one is normalised.
+        self._weights: dict[tuple[int, ...], list[int] | None] = {}
 
     def entry(self, cycle: Cycle) -> FeasibilityEntry:
         """The answers for the cycle's shape, up to date."""
@@ -159,28 +163,40 @@ class FeasibilityCache:
             entry.own_rows = _own_rows(cycle)
         return entry
 
-    def best_by_class(self, cycle: Cycle) -> int:
-        """The best row for a pod of a kind of which no answers are kept, found by classes of nodes.
+    def best_at_once(self, cycle: Cycle) -> int:
+        """The best row for a pod of a kind of which no answers are kept, and none need be.
 
         Returns:
             -1 where that does not go, or no node fits: then :meth:`entry` says more.
         """
-        participants = self._answering.of(cycle.shape)
-        kernels = self._kernels.of(cycle.shape, participants)
-        if kernels is None or not self._together or cycle.has_overlay:
+        if not self._together or cycle.has_overlay:
             return -1
-        if not self._is_all(cycle, kernels):
+        kernels = self._kernels.of(cycle.shape, self._answering.of(cycle.shape))
+        if kernels is None or not self._is_all(cycle, kernels):
+            return -1
+        weights = self._weights_of(kernels.of.ratings)
+        if weights is None:
             return -1
         key = _key(cycle, kernels)
-        if key >= 0 or self._entries.keeps(key):
+        if self._classes.is_large and key < 0 and not self._entries.keeps_beside_classes(key):
+            row = self._classes.best(kernels, weights)
+            if row >= 0:
+                self._entries.remember(key)
+                return row
+        if self._entries.keeps(key):
             return -1
-        rules = [self._rules[number] for number in kernels.of.ratings]
-        if any(kind != placement_board.NONE for _, kind in rules):
-            return -1
-        row = self._classes.best(kernels, [weight for weight, _ in rules])
+        row = self._bounds.best(kernels, weights)
         if row >= 0:
             self._entries.remember(key)
         return row
+
+    def _weights_of(self, ratings: tuple[int, ...]) -> list[int] | None:
+        """The weights of some scores; None where one of them is normalised."""
+        if ratings not in self._weights:
+            rules = [self._rules[number] for number in ratings]
+            plain = all(kind == placement_board.NONE for _, kind in rules)
+            self._weights[ratings] = [weight for weight, _ in rules] if plain else None
+        return self._weights[ratings]
 
     def _is_all(self, cycle: Cycle, kernels: FitKernels) -> bool:
         """Whether nobody else applies to an attempt."""
@@ -207,7 +223,7 @@ class FeasibilityCache:
         """Keeps answers together with another one, of the same plugins in the same order."""
         self._entries = other._entries
         self._answering, self._kernels = other._answering, other._kernels
-        self._classes = other._classes
+        self._classes, self._bounds = other._classes, other._bounds
 
     def cached_entry(self, cycle: Cycle) -> FeasibilityEntry | None:
         """The entry of an attempt's shape as it was left; None if there is none."""
