@@ -208,7 +208,18 @@ void add_room(py::module_& m) {
              const auto counted = array_of<Ints>(nonzero);
              const Columns columns = columns_of(all, taken, counted);
              rooms.put(board, columns, Rows(rows, columns.stride).set());
-           });
+           })
+      .def("__eq__", [](const Rooms& rooms, const Rooms& other) { return rooms == other; })
+      .def("__hash__", [](const py::object&) -> py::ssize_t {
+        throw py::type_error("checks and scores are no key");
+      });
+  py::class_<RoomsTemplate>(m, "RoomsTemplate")
+      .def(py::init<Rooms, std::vector<std::vector<std::size_t>>,
+                    std::vector<std::vector<std::size_t>>>(),
+           py::arg("rooms"), py::arg("checks"), py::arg("scores"))
+      .def("of", [](const RoomsTemplate& made, const std::vector<std::int64_t>& amounts) {
+        return made.of(amounts);
+      });
 }
 
 void add_classes(py::module_& m) {

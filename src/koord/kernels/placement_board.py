@@ -49,6 +49,7 @@ __all__ = [
     "RoomCheck",
     "RoomScore",
     "Rooms",
+    "RoomsTemplate",
     "RowBounds",
     "RowClasses",
     "changed_rows",
@@ -96,7 +97,12 @@ request as something (resources 0 and 1). ``corners``: (used percent, score) of 
 Rooms = _native.Rooms
 """``Rooms([(filter, RoomCheck), ...], [(score, RoomScore), ...])``: checks and scores with their
 numbers on a board. ``put(board, allocatable, requested, nonzero, rows)`` puts there what all of
-them say of rows."""
+them say of rows. Those that ask for the same are equal."""
+
+RoomsTemplate = _native.RoomsTemplate
+"""``RoomsTemplate(rooms, checks, scores)``: the same :data:`Rooms` with other amounts, by one call:
+``of(amounts)``. ``checks`` and ``scores`` say by each where among these the amounts of its first
+resources stand."""
 
 RowBounds = _native.RowBounds
 """``RowBounds()``: of each block of 32 rows the least and the most of every column.

@@ -183,6 +183,15 @@ class Rooms:
         /,
     ) -> None: ...
 
+class RoomsTemplate:
+    def __init__(
+        self,
+        rooms: Rooms,
+        checks: Sequence[Sequence[int]],
+        scores: Sequence[Sequence[int]],
+    ) -> None: ...
+    def of(self, amounts: Sequence[int], /) -> Rooms: ...
+
 class RowBounds:
     def __init__(self) -> None: ...
     def update(

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.queue.events import HintedEvent
     from koord.kernels.placement_board import RoomCheck, RoomScore
 
+# No resource has such a name.
+SCORED_CPU, SCORED_MEMORY = "scored cpu", "scored memory"
+"""Amounts of a pod as scores count them; see :meth:`Plugin.fit_kernel_amounts`."""
+
 
 class Plugin:
     """What every plugin is.
@@ -107,6 +111,25 @@ class Plugin:
 
     def score_kernel(self, shape: PodShape) -> RoomScore | None:
         """The same for Score."""
+        return None
+
+    def fit_kernel_amounts(self, names: Sequence[str]) -> Sequence[str] | None:
+        """What the amounts of :meth:`fit_kernel` are, of the kernel's first resources in order.
+
+        Where all plugins with ``kernels_by_requests`` say so, their kernels are compiled once for
+        all pods that request the same resources, whatever the amounts.
+
+        Args:
+            names: of the resources that pods request.
+
+        Returns:
+            Names of resources; ``requests.PODS`` is the pod itself, :data:`SCORED_CPU` and
+            :data:`SCORED_MEMORY` are ``PodShape.nonzero``. None for what it is not said of.
+        """
+        return None
+
+    def score_kernel_amounts(self, names: Sequence[str]) -> Sequence[str] | None:
+        """The same of :meth:`score_kernel`."""
         return None
 
     def generation(self, cycle: Cycle) -> Hashable:
