@@ -31,6 +31,32 @@ void check_sizes(const Columns& columns, std::span<const std::uint8_t> open,
   throw Exception(invalid("ranks", std::to_string(ranks.size()), "at most one a row"));
 }
 
+void check_answers(const RowAnswers& answers, std::size_t rows) {
+  for (const std::span<const std::uint8_t> mask : answers.masks) {
+    if (mask.size() < rows) throw Exception(invalid("mask", std::to_string(mask.size()), "by row"));
+  }
+  for (const RowRating& each : answers.ratings) {
+    if (each.raw.size() < rows) {
+      throw Exception(invalid("raw scores", std::to_string(each.raw.size()), "by row"));
+    }
+    if (each.rule.weight < 0 || each.rule.weight > 1'000'000) {
+      throw Exception(invalid("weight", std::to_string(each.rule.weight), "0 to 1000000"));
+    }
+    const bool plain = each.rule.normalization == Normalization::kNone;
+    const std::int64_t most = std::int64_t{1} << (plain ? 36 : 56);
+    for (const std::int64_t raw : each.raw.first(rows)) {
+      if (raw >= -most && raw <= most) continue;
+      throw Exception(
+          invalid("raw score", std::to_string(raw), plain ? "within 2^36" : "within 2^56"));
+    }
+  }
+}
+
+// Whether a higher raw score is the better one.
+bool rises(Normalization kind) {
+  return kind != Normalization::kReversed && kind != Normalization::kSpread;
+}
+
 // What all rows of a part come to: below 0 where a check refuses; the sums of scores.
 struct Totals {
   std::array<std::int64_t, kPart> left, sums;
@@ -204,6 +230,67 @@ void RowBounds::limit_blocks(const Rooms& rooms, std::span<const std::int64_t> w
   }
 }
 
+// Which rows may be chosen; where scores are normalised among these, less those without room.
+void RowBounds::allow(const Rooms& rooms, const Columns& columns,
+                      std::span<const std::uint8_t> open, const RowAnswers& answers) {
+  allowed_.resize(rows_);
+  for (std::size_t row = 0; row < rows_; ++row) allowed_[row] = open[row] != 0 ? 1 : 0;
+  for (const std::span<const std::uint8_t> mask : answers.masks) {
+    for (std::size_t row = 0; row < rows_; ++row) {
+      allowed_[row] = static_cast<std::uint8_t>(allowed_[row] != 0 && mask[row] != 0);
+    }
+  }
+  if (answers.ratings.empty()) return;
+  std::array<std::int64_t, kPart> left;
+  for (std::size_t at = 0; at < rows_; at += kPart) {
+    const std::size_t count = std::min(kPart, rows_ - at);
+    const RowSet part{.index = nullptr, .first = static_cast<std::int64_t>(at), .count = count};
+    for (const auto& [filter, room] : rooms.checks()) {
+      room.left(columns, part, {left.data(), count});
+      for (std::size_t i = 0; i < count; ++i) {
+        allowed_[at + i] = static_cast<std::uint8_t>(allowed_[at + i] != 0 && left[i] >= 0);
+      }
+    }
+  }
+}
+
+void RowBounds::bound(const RowRating& rating) {
+  Ends ends;
+  for (std::size_t row = 0; row < rows_; ++row) {
+    if (allowed_[row] != 0 && counts(rating.rule.normalization, rating.raw[row])) {
+      ends.include(rating.raw[row]);
+    }
+  }
+  rated_.push_back({rating, ends.least, ends.most});
+}
+
+// Adds to the limits of blocks what their best rows get by answers; without any there is none.
+void RowBounds::limit_answers() {
+  for (std::size_t block = 0; block < blocks_; ++block) {
+    const std::size_t end = std::min(rows_, (block + 1) * kBlock);
+    bool any = false;
+    for (std::size_t row = block * kBlock; row < end; ++row) any |= allowed_[row] != 0;
+    if (!any) limits_[block] = kLowest;
+  }
+  for (const Rated& each : rated_) {
+    const Normalization kind = each.rating.rule.normalization;
+    normalising(kind, each.least, each.most, [&](const auto& score) {
+      for (std::size_t block = 0; block < blocks_; ++block) {
+        if (limits_[block] == kLowest) continue;
+        Ends ends;
+        const std::size_t end = std::min(rows_, (block + 1) * kBlock);
+        for (std::size_t row = block * kBlock; row < end; ++row) {
+          const std::int64_t raw = each.rating.raw[row];
+          if (allowed_[row] != 0 && counts(kind, raw)) ends.include(raw);
+        }
+        // All are below 0, which gets nothing.
+        if (ends.least > ends.most) continue;
+        limits_[block] += each.rating.rule.weight * score(rises(kind) ? ends.most : ends.least);
+      }
+    });
+  }
+}
+
 std::size_t RowBounds::first_block() const {
   std::size_t first = 0;
   for (std::size_t block = 1; block < blocks_; ++block) {
@@ -222,7 +309,7 @@ bool RowBounds::may_be_better(std::size_t block, const Found& found) const {
 
 std::int64_t RowBounds::best(const Rooms& rooms, std::span<const std::int64_t> weights,
                              const Columns& columns, std::span<const std::uint8_t> open,
-                             std::span<const std::int64_t> ranks) {
+                             std::span<const std::int64_t> ranks, const RowAnswers& answers) {
   check_sizes(columns, open, ranks);
   if (columns.stride != stride_ || columns.resources != resources_ || ranks.size() != rows_) {
     throw Exception(invalid("columns", std::to_string(columns.stride), "those of update()"));
@@ -233,9 +320,18 @@ std::int64_t RowBounds::best(const Rooms& rooms, std::span<const std::int64_t> w
   for (const std::int64_t weight : weights) {
     if (weight < 0) throw Exception(invalid("weight", std::to_string(weight), "0 or more"));
   }
+  check_answers(answers, rows_);
   looked_at_ = 0;
   if (blocks_ == 0) return -1;
   limit_blocks(rooms, weights);
+  rated_.clear();
+  std::span<const std::uint8_t> allowed = open;
+  if (!answers.masks.empty() || !answers.ratings.empty()) {
+    allow(rooms, columns, open, answers);
+    for (const RowRating& each : answers.ratings) bound(each);
+    limit_answers();
+    allowed = allowed_;
+  }
   Found found;
   Totals totals;
   const auto look_at = [&](std::size_t block, std::size_t blocks) {
@@ -244,8 +340,16 @@ std::int64_t RowBounds::best(const Rooms& rooms, std::span<const std::int64_t> w
     totals.rate(rooms, weights, columns,
                 {.index = nullptr, .first = static_cast<std::int64_t>(first), .count = count});
     looked_at_ += count;
+    for (const Rated& each : rated_) {
+      normalising(each.rating.rule.normalization, each.least, each.most, [&](const auto& score) {
+        for (std::size_t i = 0; i < count; ++i) {
+          if (allowed[first + i] == 0) continue;
+          totals.sums[i] += each.rating.rule.weight * score(each.rating.raw[first + i]);
+        }
+      });
+    }
     for (std::size_t i = 0; i < count; ++i) {
-      if (totals.left[i] < 0 || open[first + i] == 0) continue;
+      if (totals.left[i] < 0 || allowed[first + i] == 0) continue;
       const std::int64_t total = totals.sums[i];
       const std::int64_t rank = ranks[first + i];
       if (found.row >= 0 && (total < found.total || (total == found.total && rank >= found.rank))) {

@@ -25,6 +25,18 @@
 
 namespace koord::placement {
 
+/// Raw scores by row that are no checks' or scores' over columns, and what becomes of them.
+struct RowRating {
+  ScoreRule rule = {};
+  std::span<const std::int64_t> raw = {};
+};
+
+/// What is known of rows beside their columns: 0 in any of the masks refuses.
+struct RowAnswers {
+  std::vector<std::span<const std::uint8_t>> masks = {};
+  std::vector<RowRating> ratings = {};
+};
+
 /// See the head of this file.
 class KOORD_API RowBounds {
  public:
@@ -38,16 +50,25 @@ class KOORD_API RowBounds {
 
   /// The row that all checks let pass with the highest sum of scores times their weights, the
   /// lowest rank among equals; -1 if there is none. Columns, `open` and `ranks` are as update() has
-  /// read them. kInvalid for those of other sizes, for another number of weights than there are
-  /// scores and for weights below 0; other errors are those of the checks and scores.
+  /// read them; further answers by row count as a board's do, normalised among rows that nothing
+  /// refuses. kInvalid for those of other sizes, for another number of weights than there are
+  /// scores, for weights below 0 and for raw scores as in Board::rate(); other errors are those of
+  /// the checks and scores.
   [[nodiscard]] std::int64_t best(const Rooms& rooms, std::span<const std::int64_t> weights,
                                   const Columns& columns, std::span<const std::uint8_t> open,
-                                  std::span<const std::int64_t> ranks);
+                                  std::span<const std::int64_t> ranks,
+                                  const RowAnswers& answers = {});
 
   /// How many rows the last call of best() has looked at.
   [[nodiscard]] std::size_t looked_at() const { return looked_at_; }
 
  private:
+  // A rating with the bounds that it is normalised by.
+  struct Rated {
+    RowRating rating;
+    std::int64_t least = 0;
+    std::int64_t most = 0;
+  };
   struct Found {
     std::int64_t row = -1;
     std::int64_t total = 0;
@@ -61,6 +82,10 @@ class KOORD_API RowBounds {
   [[nodiscard]] Columns least() const;
   [[nodiscard]] Columns most() const;
   [[nodiscard]] Columns free() const;
+  void allow(const Rooms& rooms, const Columns& columns, std::span<const std::uint8_t> open,
+             const RowAnswers& answers);
+  void bound(const RowRating& rating);
+  void limit_answers();
   [[nodiscard]] std::size_t first_block() const;
   [[nodiscard]] bool may_be_better(std::size_t block, const Found& found) const;
 
@@ -74,6 +99,9 @@ class KOORD_API RowBounds {
   // By block: how many rows are open, the lowest rank, and the highest total that a row may have.
   std::vector<std::size_t> open_rows_;
   std::vector<std::int64_t> ranks_, limits_;
+  // Of the call of best() under way, where there are answers: rows that may be chosen.
+  std::vector<std::uint8_t> allowed_;
+  std::vector<Rated> rated_;
   std::size_t looked_at_ = 0;
 };
 

@@ -109,7 +109,8 @@ RowBounds = _native.RowBounds
 ``update(allocatable, requested, nonzero, rows, open, ranks)`` reads rows again, at first all that
 have a rank; ``best(rooms, weights, allocatable, requested, nonzero, open, ranks)`` is the row that
 a board would choose, -1 for none: rows are looked at only in blocks that may have it. ``looked_at``
-is how many were."""
+is how many were. ``masks`` of bool by row, False refuses, and ``ratings``, ``(weight,
+normalization, raw scores by row)``, may come last."""
 
 RowClasses = _native.RowClasses
 """``RowClasses(most)``: rows of which all columns are equal are one class, at most so many.

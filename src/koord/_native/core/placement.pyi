@@ -213,7 +213,8 @@ class RowBounds:
         nonzero: NDArray[np.int64],
         open_rows: NDArray[np.bool_],
         ranks: NDArray[np.int64],
-        /,
+        masks: Sequence[NDArray[np.bool_]] = ...,
+        ratings: Sequence[tuple[int, int, NDArray[np.int64]]] = ...,
     ) -> int: ...
     @property
     def looked_at(self) -> int: ...

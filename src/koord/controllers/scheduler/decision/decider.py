@@ -114,7 +114,7 @@ class Decider:
             row = self._preferred(cycle)
             if row >= 0:
                 return Decision(cycle, row)
-        if cycle.allowed is None and self.nominations.empty and not self.plugins.pre_score:
+        if self.nominations.empty and not self.plugins.pre_score:
             row = self.evaluator.best_at_once(cycle)
             if row >= 0:
                 return Decision(cycle, row)

@@ -73,6 +73,11 @@ class Plugin:
     kernels_by_requests: ClassVar[bool] = False
     """Whether :meth:`fit_kernel` and :meth:`score_kernel` are the same for all shapes whose
     containers request the same, among those for which the same plugins have anything to do."""
+    filter_at_once: ClassVar[bool] = False
+    """Whether Filter's answer for all nodes costs little more than to read columns of them. Of the
+    first pod of a shape it is then not kept, which costs less where no second one comes."""
+    score_at_once: ClassVar[bool] = False
+    """The same of Score, which then does not read :attr:`Cycle.board` either."""
     listens_by_shape: ClassVar[bool] = True
     """Whether :meth:`idle_points` ever names ``pod_added``. Where it does not, it need not be asked
     about the shapes of pods that are bound already, of which a restart brings thousands."""

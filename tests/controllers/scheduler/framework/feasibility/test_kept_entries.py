@@ -100,7 +100,12 @@ def _changed(what: str) -> dict[str, Any]:
 
 
 def _other(number: int) -> Pod:
-    return pod(f"p{number}", cpu=f"{100 + number}m", nodeSelector={ZONE: "z1"})
+    # A score that looks at what is feasible wants a board.
+    labels = {"app": f"app-{number}"}
+    spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway",
+              "labelSelector": {"matchLabels": labels}}  # fmt: skip
+    more = {"labels": labels, "topologySpreadConstraints": [spread]}
+    return pod(f"p{number}", cpu=f"{100 + number}m", **more)
 
 
 def test_a_shape_gets_an_entry_of_its_own_with_its_second_pod() -> None:

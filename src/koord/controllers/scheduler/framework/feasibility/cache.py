@@ -172,23 +172,44 @@ class FeasibilityCache:
         if not self._together or cycle.has_overlay:
             return -1
         kernels = self._kernels.of(cycle.shape, self._answering.of(cycle.shape))
-        if kernels is None or not self._is_all(cycle, kernels):
+        others = self._others(cycle, kernels) if kernels is not None else None
+        if kernels is None or others is None:
             return -1
         weights = self._weights_of(kernels.of.ratings)
         if weights is None:
             return -1
         key = _key(cycle, kernels)
-        if self._classes.is_large and key < 0 and not self._entries.keeps_beside_classes(key):
-            row = self._classes.best(kernels, weights)
-            if row >= 0:
-                self._entries.remember(key)
-                return row
-        if self._entries.keeps(key):
-            return -1
-        row = self._bounds.best(kernels, weights)
+        alone = not others and cycle.allowed is None
+        row = self._best_by_class(key, kernels, weights) if alone else -1
+        if row < 0 and not self._entries.keeps(key):
+            masks, ratings = self._row_answers(cycle, others)
+            row = self._bounds.best(kernels, weights, masks, ratings)
         if row >= 0:
             self._entries.remember(key)
         return row
+
+    def _best_by_class(self, key: int, kernels: FitKernels, weights: list[int]) -> int:
+        """The same where nodes are known by classes; -1 where they are not."""
+        if not self._classes.is_large or key >= 0 or self._entries.keeps_beside_classes(key):
+            return -1
+        return self._classes.best(kernels, weights)
+
+    def _row_answers(
+        self, cycle: Cycle, others: Sequence[PluginAnswers]
+    ) -> tuple[list[NDArray[np.bool_]], list[tuple[int, int, NDArray[np.int64]]]]:
+        """What plugins say of all rows: who may be chosen, and weighted raw scores."""
+        masks = [] if cycle.allowed is None else [cycle.allowed]
+        ratings = []
+        for each in others:
+            answer = each.of_all_rows(cycle)
+            if each.point == "filter":
+                masks.append(answer)
+            else:
+                weight, kind = self._rules[each.number]
+                if kind is None:
+                    kind = _NATIVE[normalization_of(each.plugin, cycle.shape)]
+                ratings.append((weight, kind, answer))
+        return masks, ratings
 
     def _weights_of(self, ratings: tuple[int, ...]) -> list[int] | None:
         """The weights of some scores; None where one of them is normalised."""
@@ -198,13 +219,17 @@ class FeasibilityCache:
             self._weights[ratings] = [weight for weight, _ in rules] if plain else None
         return self._weights[ratings]
 
-    def _is_all(self, cycle: Cycle, kernels: FitKernels) -> bool:
-        """Whether nobody else applies to an attempt."""
-        others: list[PluginAnswers] = [
-            self._filters[number] for number in kernels.of.filters.numbers
-        ]
-        others += [self._scores[number] for number in kernels.of.scores.numbers]
-        return all(each.applies is not None and not each.applies(cycle) for each in others)
+    def _others(self, cycle: Cycle, kernels: FitKernels) -> list[PluginAnswers] | None:
+        """Who applies to an attempt beside those with kernels; None where one wants a board."""
+        asked: list[PluginAnswers] = [self._filters[n] for n in kernels.of.filters.numbers]
+        asked += [self._scores[n] for n in kernels.of.scores.numbers]
+        found = []
+        for each in asked:
+            if each.applies is None or each.applies(cycle):
+                if not each.at_once:
+                    return None
+                found.append(each)
+        return found
 
     def _changes(self, cycle: Cycle, entry: FeasibilityEntry, most: int | None) -> Changes | None:
         """The rows to ask about again, with the aspects that changed; None for all, as for more

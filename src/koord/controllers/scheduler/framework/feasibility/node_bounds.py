@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The best node for a pod whose kind is not kept, in one native call: without a board.
 
-Where nothing but the table's columns decides, what the kernels of a pod say of a block of nodes is
-bounded by the least and the most of each column there. The native search looks at the nodes of a
-block only where one could be better than the best so far. What comes out is what a board would
-choose.
+What the kernels of a pod say of a block of nodes is bounded by the least and the most of each column
+there. The native search looks at the nodes of a block only where one could be better than the best
+so far, with what other plugins say of all nodes, if any has something to say. What comes out is what
+a board would choose.
 """
 
 from __future__ import annotations
@@ -37,12 +37,20 @@ class NodeBounds:
         self._version = self._layout = -1
         self._rank: NDArray[np.int64] | None = None
 
-    def best(self, kernels: FitKernels, weights: list[int]) -> int:
-        """The row that a board with nothing but these kernels' answers would choose.
+    def best(
+        self,
+        kernels: FitKernels,
+        weights: list[int],
+        masks: Sequence[NDArray[np.bool_]],
+        ratings: Sequence[tuple[int, int, NDArray[np.int64]]],
+    ) -> int:
+        """The row that a board with these answers would choose.
 
         Args:
-            kernels: of those who take part, and there is nobody else.
+            kernels: of those who have any.
             weights: of their scores, in order.
+            masks: what others say by row of the table: False refuses.
+            ratings: weight, native normalisation and raw scores by row of others.
 
         Returns:
             -1 where there is none.
@@ -61,4 +69,6 @@ class NodeBounds:
             elif changes[2] & _READ:
                 self._bounds.update(*columns, changes[0], table.open, rank)
             self._version = version
-        return self._bounds.best(kernels.rooms, weights, *columns, table.open, rank)
+        return self._bounds.best(
+            kernels.rooms, weights, *columns, table.open, rank, masks, ratings
+        )
