@@ -14,17 +14,6 @@ namespace {
 constexpr std::size_t kScored = 2;  // columns of nonzero
 constexpr std::int64_t kMostScore = 100;
 
-// The least and the most of a column's open rows.
-struct Ends {
-  std::int64_t least = kHighest;
-  std::int64_t most = kLowest;
-
-  void include(std::int64_t value) {
-    least = std::min(least, value);
-    most = std::max(most, value);
-  }
-};
-
 void check_sizes(const Columns& columns, std::span<const std::uint8_t> open,
                  std::span<const std::int64_t> ranks) {
   if (ranks.size() <= columns.stride && ranks.size() <= open.size()) return;
@@ -44,6 +33,7 @@ void check_answers(const RowAnswers& answers, std::size_t rows) {
     }
     const bool plain = each.rule.normalization == Normalization::kNone;
     const std::int64_t most = std::int64_t{1} << (plain ? 36 : 56);
+    if (all_within(each.raw.first(rows), most)) continue;
     for (const std::int64_t raw : each.raw.first(rows)) {
       if (raw >= -most && raw <= most) continue;
       throw Exception(
@@ -133,9 +123,9 @@ void RowBounds::read_block(std::size_t block, const Columns& columns,
     for (const std::size_t row : its) {
       const std::int64_t has = columns.allocatable[i * stride_ + row];
       const std::int64_t used = columns.requested[i * stride_ + row];
-      offered.include(has);
-      taken.include(used);
-      left.include(has - used);
+      offered.include({has, has});
+      taken.include({used, used});
+      left.include({has - used, has - used});
     }
     const std::size_t at = i * blocks_ + block;
     least_offered_[at] = offered.least;
@@ -146,7 +136,10 @@ void RowBounds::read_block(std::size_t block, const Columns& columns,
   }
   for (std::size_t i = 0; i < kScored; ++i) {
     Ends scored;
-    for (const std::size_t row : its) scored.include(columns.nonzero[i * stride_ + row]);
+    for (const std::size_t row : its) {
+      const std::int64_t used = columns.nonzero[i * stride_ + row];
+      scored.include({used, used});
+    }
     least_scored_[i * blocks_ + block] = scored.least;
     most_scored_[i * blocks_ + block] = scored.most;
   }
@@ -233,12 +226,10 @@ void RowBounds::limit_blocks(const Rooms& rooms, std::span<const std::int64_t> w
 // Which rows may be chosen; where scores are normalised among these, less those without room.
 void RowBounds::allow(const Rooms& rooms, const Columns& columns,
                       std::span<const std::uint8_t> open, const RowAnswers& answers) {
-  allowed_.resize(rows_);
-  for (std::size_t row = 0; row < rows_; ++row) allowed_[row] = open[row] != 0 ? 1 : 0;
+  allowed_.assign(rows_, 1);
+  allow_where(open.first(rows_), allowed_.data());
   for (const std::span<const std::uint8_t> mask : answers.masks) {
-    for (std::size_t row = 0; row < rows_; ++row) {
-      allowed_[row] = static_cast<std::uint8_t>(allowed_[row] != 0 && mask[row] != 0);
-    }
+    allow_where(mask.first(rows_), allowed_.data());
   }
   if (answers.ratings.empty()) return;
   std::array<std::int64_t, kPart> left;
@@ -247,47 +238,44 @@ void RowBounds::allow(const Rooms& rooms, const Columns& columns,
     const RowSet part{.index = nullptr, .first = static_cast<std::int64_t>(at), .count = count};
     for (const auto& [filter, room] : rooms.checks()) {
       room.left(columns, part, {left.data(), count});
-      for (std::size_t i = 0; i < count; ++i) {
-        allowed_[at + i] = static_cast<std::uint8_t>(allowed_[at + i] != 0 && left[i] >= 0);
-      }
+      allow_where(std::span<const std::int64_t>(left.data(), count), allowed_.data() + at);
     }
   }
 }
 
-void RowBounds::bound(const RowRating& rating) {
-  Ends ends;
-  for (std::size_t row = 0; row < rows_; ++row) {
-    if (allowed_[row] != 0 && counts(rating.rule.normalization, rating.raw[row])) {
-      ends.include(rating.raw[row]);
-    }
-  }
-  rated_.push_back({rating, ends.least, ends.most});
-}
-
-// Adds to the limits of blocks what their best rows get by answers; without any there is none.
-void RowBounds::limit_answers() {
+// Adds to the limits of blocks what their best rows get by a rating.
+void RowBounds::limit_rating(const RowRating& rating) {
+  const Normalization kind = rating.rule.normalization;
+  const bool all_count = kind != Normalization::kSpread;
+  ends_.assign(2 * blocks_, 0);
+  Ends all;
   for (std::size_t block = 0; block < blocks_; ++block) {
-    const std::size_t end = std::min(rows_, (block + 1) * kBlock);
-    bool any = false;
-    for (std::size_t row = block * kBlock; row < end; ++row) any |= allowed_[row] != 0;
-    if (!any) limits_[block] = kLowest;
+    const std::size_t from = block * kBlock;
+    const std::size_t count = std::min(rows_ - from, kBlock);
+    const Ends its = ends_of(rating.raw.subspan(from, count), allowed_.data() + from, all_count);
+    ends_[2 * block] = its.least;
+    ends_[2 * block + 1] = its.most;
+    all.include(its);
   }
-  for (const Rated& each : rated_) {
-    const Normalization kind = each.rating.rule.normalization;
-    normalising(kind, each.least, each.most, [&](const auto& score) {
-      for (std::size_t block = 0; block < blocks_; ++block) {
-        if (limits_[block] == kLowest) continue;
-        Ends ends;
-        const std::size_t end = std::min(rows_, (block + 1) * kBlock);
-        for (std::size_t row = block * kBlock; row < end; ++row) {
-          const std::int64_t raw = each.rating.raw[row];
-          if (allowed_[row] != 0 && counts(kind, raw)) ends.include(raw);
-        }
-        // All are below 0, which gets nothing.
-        if (ends.least > ends.most) continue;
-        limits_[block] += each.rating.rule.weight * score(rises(kind) ? ends.most : ends.least);
-      }
-    });
+  rated_.push_back({rating, all.least, all.most});
+  normalising(kind, all.least, all.most, [&](const auto& score) {
+    for (std::size_t block = 0; block < blocks_; ++block) {
+      // Where all are below 0, which do not count, they get nothing.
+      if (limits_[block] == kLowest || ends_[2 * block] > ends_[2 * block + 1]) continue;
+      limits_[block] += rating.rule.weight * score(ends_[2 * block + (rises(kind) ? 1U : 0U)]);
+    }
+  });
+}
+
+// Of blocks without a row that may be chosen there is no limit.
+void RowBounds::limit_allowed() {
+  for (std::size_t block = 0; block < blocks_; ++block) {
+    const std::size_t from = block * kBlock;
+    const std::size_t count = std::min(rows_ - from, kBlock);
+    std::uint8_t any = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      any = static_cast<std::uint8_t>(any | allowed_[from + i]);
+    if (any == 0) limits_[block] = kLowest;
   }
 }
 
@@ -328,8 +316,8 @@ std::int64_t RowBounds::best(const Rooms& rooms, std::span<const std::int64_t> w
   std::span<const std::uint8_t> allowed = open;
   if (!answers.masks.empty() || !answers.ratings.empty()) {
     allow(rooms, columns, open, answers);
-    for (const RowRating& each : answers.ratings) bound(each);
-    limit_answers();
+    limit_allowed();
+    for (const RowRating& each : answers.ratings) limit_rating(each);
     allowed = allowed_;
   }
   Found found;

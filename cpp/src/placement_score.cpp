@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "vector_clones.hpp"
 
@@ -144,6 +145,40 @@ KOORD_VECTOR_CLONES void bound_balanced_part(const Range& one, const Range& othe
     const double deviation = known ? std::max(0.0, apart) / 2 : 0.0;
     scores[i] = static_cast<std::int32_t>((1 - deviation) * 100);
   }
+}
+
+KOORD_VECTOR_CLONES Ends ends_of(std::span<const std::int64_t> values, const std::uint8_t* allowed,
+                                 bool negative_too) {
+  Ends ends;
+  const std::int64_t from = negative_too ? std::numeric_limits<std::int64_t>::min() : 0;
+  // By masks: compilers make no vectors of a branch that saves a read.
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool counts = (allowed[i] != 0) & (values[i] >= from);
+    const std::int64_t low = counts ? values[i] : std::numeric_limits<std::int64_t>::max();
+    const std::int64_t high = counts ? values[i] : std::numeric_limits<std::int64_t>::min();
+    ends.least = low < ends.least ? low : ends.least;
+    ends.most = high > ends.most ? high : ends.most;
+  }
+  return ends;
+}
+
+KOORD_VECTOR_CLONES void allow_where(std::span<const std::uint8_t> mask, std::uint8_t* allowed) {
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    allowed[i] = static_cast<std::uint8_t>(allowed[i] & static_cast<std::uint8_t>(mask[i] != 0));
+  }
+}
+
+KOORD_VECTOR_CLONES void allow_where(std::span<const std::int64_t> left, std::uint8_t* allowed) {
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    allowed[i] = static_cast<std::uint8_t>(allowed[i] & static_cast<std::uint8_t>(left[i] >= 0));
+  }
+}
+
+KOORD_VECTOR_CLONES bool all_within(std::span<const std::int64_t> values, std::int64_t most) {
+  // Whatever is not surely within has some higher bit.
+  std::uint64_t bits = 0;
+  for (const std::int64_t each : values) bits |= bits_of(each) + bits_of(most);
+  return bits < 2 * bits_of(most);
 }
 
 }  // namespace koord::placement

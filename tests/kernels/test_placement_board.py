@@ -472,6 +472,21 @@ def test_bounds_of_rows_have_the_best_of_a_board(seed: int, spread: int) -> None
             board.rate(number, slice(None), score.score(*columns, slice(None)))
         weights = [weight for weight, _ in scores]
         assert bounds.best(rooms, weights, *columns, open_rows, ranks) == board.best()
+        # The same with what others say by row, normalised among rows that are left.
+        mask = random.random(rows) < random.choice([0.05, 0.7])
+        kinds = [kind for kind in KINDS if random.random() < 0.4]
+        rules = [(2 * weight, kind) for weight, kind in enumerate(kinds, 1)]
+        raws = [random.integers(-2 if kind == SPREAD else 0, 50, rows) for kind in kinds]
+        whole = Board(rows, [(weight, NONE) for weight in weights] + rules)
+        whole.set_ranks(ranks)
+        whole.refuse(CLOSED, slice(None), open_rows & mask & (board.refused == 0))
+        for number in range(len(scores)):
+            whole.rate(number, slice(None), board.raw(number))
+        for number, raw in enumerate(raws, len(scores)):
+            whole.rate(number, slice(None), raw)
+        ratings = [(*rule, raw) for rule, raw in zip(rules, raws, strict=True)]
+        found = bounds.best(rooms, weights, *columns, open_rows, ranks, [mask], ratings)
+        assert found == whole.best()
 
 
 def _drawn_rooms(
@@ -497,8 +512,8 @@ def test_bounds_spare_rows_that_cannot_be_the_best() -> None:
     ranks, open_rows = np.arange(rows)[::-1].copy(), np.ones(rows, np.bool_)
     bounds.update(has, used, used, slice(0, rows), open_rows, ranks)
     counted = [(0, 100, 1, False), (1, 100, 1, False)]
-    rooms = Rooms([(0, RoomCheck([(0, 100), (1, 100)]))],
-                  [(0, RoomScore(LEAST, counted, [])), (1, RoomScore(BALANCED, counted, []))])  # fmt: skip
+    scores = [(0, RoomScore(LEAST, counted, [])), (1, RoomScore(BALANCED, counted, []))]
+    rooms = Rooms([(0, RoomCheck([(0, 100), (1, 100)]))], scores)
     assert bounds.best(rooms, [1, 1], has, used, used, open_rows, ranks) == 2000
     assert bounds.looked_at == 32
     # Equal ones elsewhere go after the first by rank.

@@ -84,8 +84,8 @@ class KOORD_API RowBounds {
   [[nodiscard]] Columns free() const;
   void allow(const Rooms& rooms, const Columns& columns, std::span<const std::uint8_t> open,
              const RowAnswers& answers);
-  void bound(const RowRating& rating);
-  void limit_answers();
+  void limit_allowed();
+  void limit_rating(const RowRating& rating);
   [[nodiscard]] std::size_t first_block() const;
   [[nodiscard]] bool may_be_better(std::size_t block, const Found& found) const;
 
@@ -102,6 +102,7 @@ class KOORD_API RowBounds {
   // Of the call of best() under way, where there are answers: rows that may be chosen.
   std::vector<std::uint8_t> allowed_;
   std::vector<Rated> rated_;
+  std::vector<std::int64_t> ends_;  // of a rating, by block: the least, the most
   std::size_t looked_at_ = 0;
 };
 

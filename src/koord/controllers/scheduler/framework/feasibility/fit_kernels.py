@@ -196,7 +196,7 @@ class _KernelSources:
         return found
 
     def _template(self, made: FitKernels, names: tuple[str, ...]) -> _KernelTemplate | None:
-        """What is the same for all who request these resources; None where a plugin doesn't tell."""
+        """The same for all who request these resources; None where a plugin doesn't tell."""
         filters, scores = ({each.number: each.plugin for each in of} for of in self._plugins)
         checks = [_amounts(filters[n], "fit_kernel_amounts", names) for n in made.of.checks]
         ratings = [_amounts(scores[n], "score_kernel_amounts", names) for n in made.of.ratings]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The best node for a pod whose kind is not kept, in one native call: without a board.
 
-What the kernels of a pod say of a block of nodes is bounded by the least and the most of each column
-there. The native search looks at the nodes of a block only where one could be better than the best
-so far, with what other plugins say of all nodes, if any has something to say. What comes out is what
-a board would choose.
+What the kernels of a pod say of a block of nodes is bounded by the least and the most of each
+column there. The native search looks at the nodes of a block only where one could be better than
+the best so far, with what other plugins say of all nodes, if any has something to say. What comes
+out is what a board would choose.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from koord.controllers.cluster.node_table import Aspect
 from koord.kernels.placement_board import RowBounds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -69,6 +71,4 @@ class NodeBounds:
             elif changes[2] & _READ:
                 self._bounds.update(*columns, changes[0], table.open, rank)
             self._version = version
-        return self._bounds.best(
-            kernels.rooms, weights, *columns, table.open, rank, masks, ratings
-        )
+        return self._bounds.best(kernels.rooms, weights, *columns, table.open, rank, masks, ratings)

@@ -68,9 +68,7 @@ class PluginAnswers:
         self._generation_of = _own(plugin, point, "generation")
         self._stale_rows = _own(plugin, point, "stale_rows")
         wanted = getattr(plugin, f"{point}_at_once", False) and self.answer is not None
-        self.at_once = (
-            wanted and getattr(plugin, "normalization", None) is not Normalization.CUSTOM
-        )
+        self.at_once = wanted and getattr(plugin, "normalization", None) is not Normalization.CUSTOM
         self.static = self.applies is None and self._generation_of is None
 
     def stale_rows(self, cycle: Cycle, before: Hashable, changed: ChangedRows) -> Iterable[Rows]:

@@ -126,7 +126,9 @@ class NodeResourcesFit(Plugin):
 
     def score_kernel_amounts(self, names: Sequence[str]) -> Sequence[str]:
         """Of what is scored; CPU and memory as scores count them."""
-        return [_SCORED_AMOUNTS.get(name, name) for name, _ in self._columns_of(tuple(names)).scored]
+        return [
+            _SCORED_AMOUNTS.get(name, name) for name, _ in self._columns_of(tuple(names)).scored
+        ]
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """All resources that are short. Unresolvable where even the empty node has not enough."""
