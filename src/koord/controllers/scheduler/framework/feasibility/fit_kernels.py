@@ -122,11 +122,11 @@ class _KernelTemplate(NamedTuple):
     names: tuple[str, ...]
     rooms: RoomsTemplate
 
-    def kernels(self, asked: ContainerRequests) -> FitKernels:
+    def kernels(self, containers: ContainerRequests) -> FitKernels:
         """Those for some amounts."""
-        get = asked.request.get
+        get = containers.request.get
         amounts = [get(name, 0) for name in self.names]
-        return FitKernels(self.of, self.rooms.of([*amounts, 1, *asked.scored]))
+        return FitKernels(self.of, self.rooms.of([*amounts, 1, *containers.scored]))
 
 
 class FitKernelTable:

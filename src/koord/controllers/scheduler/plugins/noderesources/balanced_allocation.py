@@ -96,8 +96,8 @@ class NodeResourcesBalancedAllocation(Plugin):
         places, kernel = self._kind(request)
         return kernel.requesting([amounts[place] for place in places])
 
-    def _kind(self, asked: Container[str]) -> _KindKernel:
-        kind = tuple([name in asked for name in self._names])
+    def _kind(self, requested: Container[str]) -> _KindKernel:
+        kind = tuple([name in requested for name in self._names])
         table = self.handle.table
         if self._columns is not table.resources_key or len(self._kinds) >= _KINDS:
             self._columns, self._kinds = table.resources_key, {}

@@ -90,9 +90,9 @@ class NUMAScorer:
             kept = self._kernels[request] = columns, kernel
         return kept[1]
 
-    def counted(self, asked: Container[str]) -> list[str]:
+    def counted(self, names: Container[str]) -> list[str]:
         """The resources that count for pods that ask for some, as :meth:`fit_kernel` has them."""
-        return [name for name in self._scorer.weights if name in ALWAYS or name in asked]
+        return [name for name in self._scorer.weights if name in ALWAYS or name in names]
 
     def _score(self, cycle: Cycle, request: NUMARequest, columns: NUMAColumns, row: int) -> int:
         """The same for one row: after a placement that is all that is asked about."""
