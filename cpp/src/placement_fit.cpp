@@ -34,6 +34,11 @@ void check_amounts(std::span<const std::int64_t> amounts, std::size_t resources)
                           "at most " + std::to_string(resources) + ", one a resource"));
 }
 
+void check_places(std::size_t places, std::size_t resources) {
+  if (places <= resources) return;
+  throw Exception(invalid("places", std::to_string(places), "at most one a resource"));
+}
+
 // The rows from a place on that are looked at together.
 RowSet part_of(RowSet rows, std::size_t at) {
   return {.index = rows.index != nullptr ? rows.index + at : nullptr,
@@ -249,6 +254,20 @@ void RoomScore::score(const Columns& columns, RowSet rows, std::span<std::int64_
   }
 }
 
+void RoomScore::bound_balanced(const Columns& least, const Columns& most, RowSet rows,
+                               std::span<std::int64_t> scores) const {
+  check_rows(least, rows);
+  const std::vector<Reading> low = readings(least, counted_);
+  const std::vector<Reading> high = readings(most, counted_);
+  if (rows.index == nullptr && counted_.size() == 2) {
+    const Range one{low[0], high[0]};
+    const Range other{low[1], high[1]};
+    bound_balanced_part(one, other, static_cast<std::size_t>(rows.first), scores);
+  } else {
+    std::fill(scores.begin(), scores.end(), std::int64_t{100});
+  }
+}
+
 void Rooms::put(Board& board, const Columns& columns, RowSet rows) const {
   // In parts, so that what is written in one step is still at hand in the next.
   std::array<std::int64_t, kPart> answers;
@@ -273,6 +292,51 @@ void Rooms::put(Board& board, const Columns& columns, RowSet rows) const {
       board.rate(score, part, found);
     }
   }
+}
+
+RoomsTemplate::RoomsTemplate(Rooms rooms, std::vector<std::vector<std::size_t>> checks,
+                             std::vector<std::vector<std::size_t>> scores)
+    : rooms_(std::move(rooms)), checks_(std::move(checks)), scores_(std::move(scores)) {
+  if (checks_.size() != rooms_.checks().size() || scores_.size() != rooms_.scores().size()) {
+    throw Exception(invalid("places", std::to_string(checks_.size()), "those of each"));
+  }
+  for (std::size_t i = 0; i < checks_.size(); ++i) {
+    check_places(checks_[i].size(), rooms_.checks()[i].second.asked().size());
+  }
+  for (std::size_t i = 0; i < scores_.size(); ++i) {
+    check_places(scores_[i].size(), rooms_.scores()[i].second.counted().size());
+  }
+  for (const auto* each : {&checks_, &scores_}) {
+    for (const std::vector<std::size_t>& places : *each) {
+      for (const std::size_t place : places) amounts_ = std::max(amounts_, place + 1);
+    }
+  }
+}
+
+Rooms RoomsTemplate::of(std::span<const std::int64_t> amounts) const {
+  if (amounts.size() < amounts_) {
+    throw Exception(
+        invalid("amounts", std::to_string(amounts.size()), std::to_string(amounts_) + " or more"));
+  }
+  std::vector<std::pair<unsigned, RoomCheck>> checks;
+  std::vector<std::pair<std::size_t, RoomScore>> scores;
+  checks.reserve(checks_.size());
+  scores.reserve(scores_.size());
+  std::vector<std::int64_t> its;
+  const auto pick = [&](const std::vector<std::size_t>& places) {
+    its.clear();
+    for (const std::size_t place : places) its.push_back(amounts[place]);
+    return std::span<const std::int64_t>(its);
+  };
+  for (std::size_t i = 0; i < checks_.size(); ++i) {
+    const auto& [filter, check] = rooms_.checks()[i];
+    checks.emplace_back(filter, check.asking(pick(checks_[i])));
+  }
+  for (std::size_t i = 0; i < scores_.size(); ++i) {
+    const auto& [number, score] = rooms_.scores()[i];
+    scores.emplace_back(number, score.requesting(pick(scores_[i])));
+  }
+  return {std::move(checks), std::move(scores)};
 }
 
 }  // namespace koord::placement

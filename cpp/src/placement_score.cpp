@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "vector_clones.hpp"
 
@@ -122,6 +123,62 @@ KOORD_VECTOR_CLONES bool balanced_part(const Reading& one, const Reading& other,
     scores[i] = static_cast<std::int32_t>((1 - deviation) * 100);
   }
   return true;
+}
+
+// Doubles round what is not less to what is not less, so that a quotient of ends bounds quotients.
+KOORD_VECTOR_CLONES void bound_balanced_part(const Range& one, const Range& other,
+                                             std::size_t first, std::span<std::int64_t> scores) {
+  const auto low = [](const Range& range, std::size_t row) {
+    return std::min(1.0, static_cast<double>(range.most.with_pod(row)) /
+                             std::max(1.0, static_cast<double>(range.most.has[row])));
+  };
+  const auto high = [](const Range& range, std::size_t row) {
+    return std::min(1.0, static_cast<double>(range.least.with_pod(row)) /
+                             std::max(1.0, static_cast<double>(range.least.has[row])));
+  };
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const std::size_t row = first + i;
+    const double apart =
+        std::max(low(one, row) - high(other, row), low(other, row) - high(one, row));
+    const bool known = std::min(one.least.has[row], other.least.has[row]) > 0 &&
+                       std::min(one.most.with_pod(row), other.most.with_pod(row)) >= 0;
+    const double deviation = known ? std::max(0.0, apart) / 2 : 0.0;
+    scores[i] = static_cast<std::int32_t>((1 - deviation) * 100);
+  }
+}
+
+KOORD_VECTOR_CLONES Ends ends_of(std::span<const std::int64_t> values, const std::uint8_t* allowed,
+                                 bool negative_too) {
+  Ends ends;
+  const std::int64_t from = negative_too ? std::numeric_limits<std::int64_t>::min() : 0;
+  // By masks: compilers make no vectors of a branch that saves a read.
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool counts = (allowed[i] != 0) & (values[i] >= from);
+    const std::int64_t low = counts ? values[i] : std::numeric_limits<std::int64_t>::max();
+    const std::int64_t high = counts ? values[i] : std::numeric_limits<std::int64_t>::min();
+    ends.least = low < ends.least ? low : ends.least;
+    ends.most = high > ends.most ? high : ends.most;
+  }
+  return ends;
+}
+
+KOORD_VECTOR_CLONES void allow_where(std::span<const std::uint8_t> mask, std::uint8_t* allowed) {
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    allowed[i] = static_cast<std::uint8_t>(allowed[i] & static_cast<std::uint8_t>(mask[i] != 0));
+  }
+}
+
+KOORD_VECTOR_CLONES void allow_where(std::span<const std::int64_t> left, std::uint8_t* allowed) {
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    allowed[i] = static_cast<std::uint8_t>(allowed[i] & static_cast<std::uint8_t>(left[i] >= 0));
+  }
+}
+
+KOORD_VECTOR_CLONES bool all_within(std::span<const std::int64_t> values, std::int64_t most) {
+  // Whatever is not surely within has some higher bit.
+  std::uint64_t bits = 0;
+  for (const std::int64_t each : values) bits |= bits_of(each) + bits_of(most);
+  return bits < 2 * bits_of(most);
 }
 
 }  // namespace koord::placement

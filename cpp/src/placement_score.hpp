@@ -4,8 +4,10 @@
 // nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace koord::placement {
@@ -44,5 +46,38 @@ bool weighted_part(std::span<const Reading> resources, bool left, std::size_t fi
 // 100 times one minus half the difference of two used fractions.
 bool balanced_part(const Reading& one, const Reading& other, std::size_t first,
                    std::span<std::int64_t> scores);
+
+// A resource of some rows by the two that bound them: `least` has least and uses most of it.
+struct Range {
+  Reading least;
+  Reading most;
+};
+
+// What balanced_part() gives at most where each of two resources is within a range; 100 where a row
+// may have none of one.
+void bound_balanced_part(const Range& one, const Range& other, std::size_t first,
+                         std::span<std::int64_t> scores);
+
+// The least and the most of some values; least > most where there are none.
+struct Ends {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = std::numeric_limits<std::int64_t>::min();
+
+  void include(const Ends& other) {
+    least = std::min(least, other.least);
+    most = std::max(most, other.most);
+  }
+};
+
+// Of the values whose row is allowed; without those below 0 where these do not count.
+Ends ends_of(std::span<const std::int64_t> values, const std::uint8_t* allowed, bool negative_too);
+
+// Leaves of rows that are allowed, 1, those of the mask, or with nothing that is short; others are
+// 0.
+void allow_where(std::span<const std::uint8_t> mask, std::uint8_t* allowed);
+void allow_where(std::span<const std::int64_t> left, std::uint8_t* allowed);
+
+// Whether all values are surely within a power of two either way.
+bool all_within(std::span<const std::int64_t> values, std::int64_t most);
 
 }  // namespace koord::placement

@@ -34,6 +34,8 @@ struct Columns {
 struct Asked {
   std::size_t resource = 0;
   std::int64_t amount = 0;
+
+  bool operator==(const Asked&) const = default;
 };
 
 /// Whether one more pod fits. An amount of 0 fits everywhere, also where a row is overdrawn.
@@ -50,6 +52,10 @@ class KOORD_API RoomCheck {
   /// Writes what a row would have left, below 0 where any amount does not fit, and only the sign
   /// means something; for amounts and columns within 2^61. Errors as above.
   void left(const Columns& columns, RowSet rows, std::span<std::int64_t> left) const;
+
+  [[nodiscard]] std::span<const Asked> asked() const { return asked_; }
+
+  bool operator==(const RoomCheck&) const = default;
 
  private:
   std::vector<Asked> asked_;
@@ -69,12 +75,16 @@ struct Counted {
   std::int64_t request = 0;  ///< the pod's
   std::int64_t weight = 1;   ///< kBalanced takes no weights
   bool nonzero = false;      ///< count as requested what nonzero says; resources 0 and 1 only
+
+  bool operator==(const Counted&) const = default;
 };
 
 /// A corner of kRatio's line: used percents, and the score there.
 struct Corner {
   std::int64_t used = 0;
   std::int64_t score = 0;
+
+  bool operator==(const Corner&) const = default;
 };
 
 /// Scores of 0..100. Resources that a row has none of do not count, nor do their weights.
@@ -88,6 +98,17 @@ class KOORD_API RoomScore {
 
   /// Writes a score a row. kNotFound for a resource or row out of range.
   void score(const Columns& columns, RowSet rows, std::span<std::int64_t> scores) const;
+
+  /// Of kBalanced: no row scores more that has and uses amounts between those of `least` (which has
+  /// least and uses most) and of `most`. Rows in a row; errors as above.
+  void bound_balanced(const Columns& least, const Columns& most, RowSet rows,
+                      std::span<std::int64_t> scores) const;
+
+  [[nodiscard]] Strategy strategy() const { return strategy_; }
+  [[nodiscard]] std::span<const Counted> counted() const { return counted_; }
+  [[nodiscard]] std::span<const Corner> corners() const { return corners_; }
+
+  bool operator==(const RoomScore&) const = default;
 
  private:
   Strategy strategy_;
@@ -112,9 +133,30 @@ class KOORD_API Rooms {
     return scores_;
   }
 
+  /// Whether both ask for the same, so that they say the same of all rows.
+  bool operator==(const Rooms&) const = default;
+
  private:
   std::vector<std::pair<unsigned, RoomCheck>> checks_;
   std::vector<std::pair<std::size_t, RoomScore>> scores_;
+};
+
+/// What pods of one kind ask for, but for the amounts: these are put in pod by pod.
+class KOORD_API RoomsTemplate {
+ public:
+  /// By check, and by score, where among the amounts those of its first resources stand. kInvalid
+  /// for more places than it has resources.
+  RoomsTemplate(Rooms rooms, std::vector<std::vector<std::size_t>> checks,
+                std::vector<std::vector<std::size_t>> scores);
+
+  /// The checks and scores of a pod. kInvalid for too few amounts.
+  [[nodiscard]] Rooms of(std::span<const std::int64_t> amounts) const;
+
+ private:
+  Rooms rooms_;
+  std::vector<std::vector<std::size_t>> checks_;
+  std::vector<std::vector<std::size_t>> scores_;
+  std::size_t amounts_ = 0;
 };
 
 }  // namespace koord::placement

@@ -9,6 +9,7 @@
 #include "bindings.hpp"
 #include "columns.hpp"
 #include "koord/placement_board.hpp"
+#include "koord/placement_bounds.hpp"
 #include "koord/placement_classes.hpp"
 #include "koord/placement_fit.hpp"
 #include "koord/placement_reserved.hpp"
@@ -207,7 +208,18 @@ void add_room(py::module_& m) {
              const auto counted = array_of<Ints>(nonzero);
              const Columns columns = columns_of(all, taken, counted);
              rooms.put(board, columns, Rows(rows, columns.stride).set());
-           });
+           })
+      .def("__eq__", [](const Rooms& rooms, const Rooms& other) { return rooms == other; })
+      .def("__hash__", [](const py::object&) -> py::ssize_t {
+        throw py::type_error("checks and scores are no key");
+      });
+  py::class_<RoomsTemplate>(m, "RoomsTemplate")
+      .def(py::init<Rooms, std::vector<std::vector<std::size_t>>,
+                    std::vector<std::vector<std::size_t>>>(),
+           py::arg("rooms"), py::arg("checks"), py::arg("scores"))
+      .def("of", [](const RoomsTemplate& made, const std::vector<std::int64_t>& amounts) {
+        return made.of(amounts);
+      });
 }
 
 void add_classes(py::module_& m) {
@@ -230,6 +242,44 @@ void add_classes(py::module_& m) {
              return classes.best(rooms, weights);
            })
       .def("__len__", &RowClasses::size);
+}
+
+void add_bounds(py::module_& m) {
+  py::class_<RowBounds>(m, "RowBounds")
+      .def(py::init<>())
+      .def("update",
+           [](RowBounds& bounds, const py::object& allocatable, const py::object& requested,
+              const py::object& nonzero, const py::object& rows, const Bools& open,
+              const Ints& ranks) {
+             const auto all = array_of<Ints>(allocatable);
+             const auto taken = array_of<Ints>(requested);
+             const auto counted = array_of<Ints>(nonzero);
+             const Columns columns = columns_of(all, taken, counted);
+             bounds.update(columns, Rows(rows, static_cast<std::size_t>(ranks.size())).set(),
+                           bytes(open), ints(ranks));
+           })
+      .def(
+          "best",
+          [](RowBounds& bounds, const Rooms& rooms, const std::vector<std::int64_t>& weights,
+             const py::object& allocatable, const py::object& requested, const py::object& nonzero,
+             const Bools& open, const Ints& ranks, const std::vector<Bools>& masks,
+             const std::vector<std::tuple<std::int64_t, int, Ints>>& ratings) {
+            const auto all = array_of<Ints>(allocatable);
+            const auto taken = array_of<Ints>(requested);
+            const auto counted = array_of<Ints>(nonzero);
+            const Columns columns = columns_of(all, taken, counted);
+            RowAnswers answers;
+            for (const Bools& mask : masks) answers.masks.push_back(bytes(mask));
+            for (const auto& [weight, normalization, raw] : ratings) {
+              answers.ratings.push_back({rules_of({{weight, normalization}})[0], ints(raw)});
+            }
+            return bounds.best(rooms, weights, columns, bytes(open), ints(ranks), answers);
+          },
+          py::arg("rooms"), py::arg("weights"), py::arg("allocatable"), py::arg("requested"),
+          py::arg("nonzero"), py::arg("open_rows"), py::arg("ranks"),
+          py::arg("masks") = std::vector<Bools>(),
+          py::arg("ratings") = std::vector<std::tuple<std::int64_t, int, Ints>>())
+      .def_property_readonly("looked_at", &RowBounds::looked_at);
 }
 
 using Numbers = py::array_t<std::int32_t, py::array::c_style | py::array::forcecast>;
@@ -378,6 +428,7 @@ void register_board(py::module_& m) {
   add_board(m);
   add_room(m);
   add_classes(m);
+  add_bounds(m);
   m.def("spread_scores", &spread);
   m.def("count_pod", &count_pod);
   m.def("reserved_fit", &fit_reserved);

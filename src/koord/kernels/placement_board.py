@@ -49,6 +49,8 @@ __all__ = [
     "RoomCheck",
     "RoomScore",
     "Rooms",
+    "RoomsTemplate",
+    "RowBounds",
     "RowClasses",
     "changed_rows",
     "count_pod",
@@ -95,7 +97,20 @@ request as something (resources 0 and 1). ``corners``: (used percent, score) of 
 Rooms = _native.Rooms
 """``Rooms([(filter, RoomCheck), ...], [(score, RoomScore), ...])``: checks and scores with their
 numbers on a board. ``put(board, allocatable, requested, nonzero, rows)`` puts there what all of
-them say of rows."""
+them say of rows. Those that ask for the same are equal."""
+
+RoomsTemplate = _native.RoomsTemplate
+"""``RoomsTemplate(rooms, checks, scores)``: the same :data:`Rooms` with other amounts, by one call:
+``of(amounts)``. ``checks`` and ``scores`` say by each where among these the amounts of its first
+resources stand."""
+
+RowBounds = _native.RowBounds
+"""``RowBounds()``: of each block of 32 rows the least and the most of every column.
+``update(allocatable, requested, nonzero, rows, open, ranks)`` reads rows again, at first all that
+have a rank; ``best(rooms, weights, allocatable, requested, nonzero, open, ranks)`` is the row that
+a board would choose, -1 for none: rows are looked at only in blocks that may have it. ``looked_at``
+is how many were. ``masks`` of bool by row, False refuses, and ``ratings``, ``(weight,
+normalization, raw scores by row)``, may come last."""
 
 RowClasses = _native.RowClasses
 """``RowClasses(most)``: rows of which all columns are equal are one class, at most so many.

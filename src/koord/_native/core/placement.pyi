@@ -183,6 +183,42 @@ class Rooms:
         /,
     ) -> None: ...
 
+class RoomsTemplate:
+    def __init__(
+        self,
+        rooms: Rooms,
+        checks: Sequence[Sequence[int]],
+        scores: Sequence[Sequence[int]],
+    ) -> None: ...
+    def of(self, amounts: Sequence[int], /) -> Rooms: ...
+
+class RowBounds:
+    def __init__(self) -> None: ...
+    def update(
+        self,
+        allocatable: NDArray[np.int64],
+        requested: NDArray[np.int64],
+        nonzero: NDArray[np.int64],
+        rows: Rows,
+        open_rows: NDArray[np.bool_],
+        ranks: NDArray[np.int64],
+        /,
+    ) -> None: ...
+    def best(
+        self,
+        rooms: Rooms,
+        weights: Sequence[int],
+        allocatable: NDArray[np.int64],
+        requested: NDArray[np.int64],
+        nonzero: NDArray[np.int64],
+        open_rows: NDArray[np.bool_],
+        ranks: NDArray[np.int64],
+        masks: Sequence[NDArray[np.bool_]] = ...,
+        ratings: Sequence[tuple[int, int, NDArray[np.int64]]] = ...,
+    ) -> int: ...
+    @property
+    def looked_at(self) -> int: ...
+
 class RowClasses:
     def __init__(self, most: int) -> None: ...
     def update(

@@ -41,8 +41,12 @@ class SizeBudget:
         """The table that is to give an entry; None where none has to, or can."""
         if self.size <= self.most:
             return None
-        able = [table for table in self._tables if len(table) > 1]
-        return max(able, key=lambda table: table.size) if able else None
+        # Asked for each entry that is put once the budget is spent: a plain loop.
+        most, found = -1, None
+        for table in self._tables:
+            if table.size > most and len(table._entries) > 1:
+                most, found = table.size, table
+        return found
 
 
 class BoundedTable(Generic[K, V]):

@@ -423,15 +423,17 @@ class Shapes:
         if known is not None:
             shape = known[0]
         else:
-            shape, size = self._by_content(pod, parts, scalars)
-            self._by_parts.put(identity, (shape, parts), size)
+            shape, size, is_new = self._by_content(pod, parts, scalars)
+            # Most shapes that differ come once: parts are remembered with the second pod.
+            if not is_new:
+                self._by_parts.put(identity, (shape, parts), size)
         self._latest = scalars, parts, shape
         return shape
 
     def _by_content(
         self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]
-    ) -> tuple[PodShape, int]:
-        """The shape of a pod, and the size of what it is made of."""
+    ) -> tuple[PodShape, int, bool]:
+        """The shape of a pod, the size of what it is made of, and whether it is a new one."""
         annotations = {k: v for k, v in pod.metadata.annotations.items() if k not in OUTPUTS}
         # All of them: a Reservation may be for pods of any owner.
         who = [
@@ -443,11 +445,12 @@ class Shapes:
         size = len(text) + spec.size
         weight = memory_of(size, spec.container_requests)
         shape = self._by_text.get(text)
+        is_new = shape is None
         if shape is None:
             self._made += 1
             shape = PodShape(self._made, pod, spec.container_requests, size)
             self._by_text.put(text, shape, weight)
-        return shape, weight
+        return shape, weight, is_new
 
     def _spec(self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> _Spec:
         """What stands for parts of a pod's spec, the same for equal ones.
@@ -465,8 +468,9 @@ class Shapes:
             if spec is None:
                 spec = _Spec(next(self._specs), size, container_requests)
                 self._by_spec_text.put(text, spec, weight)
-            known = spec, parts
-            self._by_spec.put(identity, known, weight)
+            else:
+                self._by_spec.put(identity, (spec, parts), weight)
+            return spec
         return known[0]
 
     def _container_requests(

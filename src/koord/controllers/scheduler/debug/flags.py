@@ -129,10 +129,18 @@ def _refused(decision: Decision) -> Mapping[int, Rejection]:
 
 
 def _entry_of(cycle: Cycle) -> FeasibilityEntry | None:
-    """What is kept for the pod's shape; None for an attempt that no decider made."""
+    """What the plugins say of the pod's nodes; None for an attempt that no decider made."""
     if cycle.decider is None:
         return None
-    return decider_of(cycle).evaluator.cached_entry(cycle)
+    decider = decider_of(cycle)
+    kept = decider.evaluator.cached_entry(cycle)
+    if kept is not None:
+        return kept
+    # Where nothing is kept it is worked out as it was before the pod had its place.
+    with decider.accounts.what_if():
+        if decider.accounts.get(cycle.pod.uid) is cycle.pod:
+            decider.accounts.drop(cycle.pod)
+        return decider.evaluator.entry(cycle)
 
 
 def _log_diagnosis(decision: Decision, message: str) -> None:

@@ -114,8 +114,8 @@ class Decider:
             row = self._preferred(cycle)
             if row >= 0:
                 return Decision(cycle, row)
-        if cycle.allowed is None and self.nominations.empty and not self.plugins.pre_score:
-            row = self.evaluator.best_by_class(cycle)
+        if self.nominations.empty and not self.plugins.pre_score:
+            row = self.evaluator.best_at_once(cycle)
             if row >= 0:
                 return Decision(cycle, row)
         entry = self.evaluator.entry(cycle)

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.queue.events import HintedEvent
     from koord.kernels.placement_board import RoomCheck, RoomScore
 
+# No resource has such a name.
+SCORED_CPU, SCORED_MEMORY = "scored cpu", "scored memory"
+"""Amounts of a pod as scores count them; see :meth:`Plugin.fit_kernel_amounts`."""
+
 
 class Plugin:
     """What every plugin is.
@@ -69,6 +73,11 @@ class Plugin:
     kernels_by_requests: ClassVar[bool] = False
     """Whether :meth:`fit_kernel` and :meth:`score_kernel` are the same for all shapes whose
     containers request the same, among those for which the same plugins have anything to do."""
+    filter_at_once: ClassVar[bool] = False
+    """Whether Filter's answer for all nodes costs little more than to read columns of them. Of the
+    first pod of a shape it is then not kept, which costs less where no second one comes."""
+    score_at_once: ClassVar[bool] = False
+    """The same of Score, which then does not read :attr:`Cycle.board` either."""
     listens_by_shape: ClassVar[bool] = True
     """Whether :meth:`idle_points` ever names ``pod_added``. Where it does not, it need not be asked
     about the shapes of pods that are bound already, of which a restart brings thousands."""
@@ -107,6 +116,25 @@ class Plugin:
 
     def score_kernel(self, shape: PodShape) -> RoomScore | None:
         """The same for Score."""
+        return None
+
+    def fit_kernel_amounts(self, names: Sequence[str]) -> Sequence[str] | None:
+        """What the amounts of :meth:`fit_kernel` are, of the kernel's first resources in order.
+
+        Where all plugins with ``kernels_by_requests`` say so, their kernels are compiled once for
+        all pods that request the same resources, whatever the amounts.
+
+        Args:
+            names: of the resources that pods request.
+
+        Returns:
+            Names of resources; ``requests.PODS`` is the pod itself, :data:`SCORED_CPU` and
+            :data:`SCORED_MEMORY` are ``PodShape.nonzero``. None for what it is not said of.
+        """
+        return None
+
+    def score_kernel_amounts(self, names: Sequence[str]) -> Sequence[str] | None:
+        """The same of :meth:`score_kernel`."""
         return None
 
     def generation(self, cycle: Cycle) -> Hashable:

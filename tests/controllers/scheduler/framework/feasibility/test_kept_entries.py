@@ -75,7 +75,8 @@ def test_decisions_are_those_of_answers_worked_out_anew(
         if what == "pod":
             info = stock.world.shapes.info(_pod(next(numbers), which))
             decision = made.decide(info)
-            anew = Decider(stock.table, stock.world.accounts, made.plugins)
+            # Who asks each plugin by itself makes no use of kernels, nor of what bounds them.
+            anew = Decider(stock.table, stock.world.accounts, made.plugins, together=False)
             again = anew.decide(info)
             assert decision.row == again.row
             kept, fresh = made.evaluator, anew.evaluator
@@ -99,7 +100,12 @@ def _changed(what: str) -> dict[str, Any]:
 
 
 def _other(number: int) -> Pod:
-    return pod(f"p{number}", cpu=f"{100 + number}m")
+    # A score that looks at what is feasible wants a board.
+    labels = {"app": f"app-{number}"}
+    spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway",
+              "labelSelector": {"matchLabels": labels}}  # fmt: skip
+    more = {"labels": labels, "topologySpreadConstraints": [spread]}
+    return pod(f"p{number}", cpu=f"{100 + number}m", **more)
 
 
 def test_a_shape_gets_an_entry_of_its_own_with_its_second_pod() -> None:
@@ -138,8 +144,22 @@ def test_shapes_that_differ_in_what_no_plugin_reads_share_an_entry() -> None:
     again = stock.decide(pod("u", cpu="200m", tolerations=[{"operator": "Exists"}]))
     assert evaluator.cached_entry(again.cycle) is not evaluator.cached_entry(alike[0].cycle)
     apart = stock.decide(pod("s", cpu="200m", nodeSelector={ZONE: "z1"}))
-    assert evaluator.cached_entry(apart.cycle) is not evaluator.cached_entry(alike[0].cycle)
+    assert evaluator.cached_entry(apart.cycle) is None
     assert apart.row % 3 == 1
+
+
+def test_of_kinds_that_ask_for_room_alone_most_have_no_entry() -> None:
+    stock = _cluster()
+    made = stock.decider
+    made.evaluator = FeasibilityCache(stock.table, made.plugins.filter, made.plugins.score, 2)
+    pods = [pod(f"p{number}", cpu=f"{100 + number % 5}m") for number in range(5 * 30)]
+    boards = [stock.decide(each).cycle.board for each in pods]
+    assert boards[:5] == [None] * 5
+    # The first two that come again are kept; then one in sixteen of the others takes a place.
+    assert [number for number in range(10) if boards[number] is not None] == [5, 6]
+    kept = made.evaluator._entries
+    assert len(kept._by_key) == 2
+    assert 58 <= sum(board is not None for board in boards) <= 66
 
 
 def test_of_more_kinds_of_pods_than_are_kept_some_are_found_again() -> None:

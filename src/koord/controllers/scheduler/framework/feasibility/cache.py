@@ -29,6 +29,7 @@ from koord.controllers.scheduler.framework.feasibility.entry import (
 )
 from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernelTable
 from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
+from koord.controllers.scheduler.framework.feasibility.node_bounds import NodeBounds
 from koord.controllers.scheduler.framework.feasibility.node_classes import NodeClasses
 from koord.controllers.scheduler.framework.feasibility.participants import ParticipantTable
 from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
@@ -119,12 +120,15 @@ class FeasibilityCache:
         self._kernels = FitKernelTable(self._filters, self._scores)
         self._entries = KeptEntries(limit)
         self._classes = NodeClasses(table, large)
+        self._bounds = NodeBounds(table)
         self._together = together
         # By score plugin, how it is normalised; None where that depends on the shape.
         self._rules: list[tuple[int, int | None]] = [
             (weight, None if hasattr(p, "normalization_of") else _NATIVE[p.normalization])
             for p, weight in scores
         ]
+        # By the numbers of scores with kernels, their weights; None where one is normalised.
+        self._weights: dict[tuple[int, ...], list[int] | None] = {}
 
     def entry(self, cycle: Cycle) -> FeasibilityEntry:
         """The answers for the cycle's shape, up to date."""
@@ -159,36 +163,73 @@ class FeasibilityCache:
             entry.own_rows = _own_rows(cycle)
         return entry
 
-    def best_by_class(self, cycle: Cycle) -> int:
-        """The best row for a pod of a kind of which no answers are kept, found by classes of nodes.
+    def best_at_once(self, cycle: Cycle) -> int:
+        """The best row for a pod of a kind of which no answers are kept, and none need be.
 
         Returns:
             -1 where that does not go, or no node fits: then :meth:`entry` says more.
         """
-        participants = self._answering.of(cycle.shape)
-        kernels = self._kernels.of(cycle.shape, participants)
-        if kernels is None or not self._together or cycle.has_overlay:
+        if not self._together or cycle.has_overlay:
             return -1
-        if not self._is_all(cycle, kernels):
+        kernels = self._kernels.of(cycle.shape, self._answering.of(cycle.shape))
+        others = self._others(cycle, kernels) if kernels is not None else None
+        if kernels is None or others is None:
+            return -1
+        weights = self._weights_of(kernels.of.ratings)
+        if weights is None:
             return -1
         key = _key(cycle, kernels)
-        if key >= 0 or self._entries.keeps(key):
-            return -1
-        rules = [self._rules[number] for number in kernels.of.ratings]
-        if any(kind != placement_board.NONE for _, kind in rules):
-            return -1
-        row = self._classes.best(kernels, [weight for weight, _ in rules])
+        alone = not others and cycle.allowed is None
+        row = self._best_by_class(key, kernels, weights) if alone else -1
+        if row < 0 and not self._entries.keeps(key):
+            masks, ratings = self._row_answers(cycle, others)
+            row = self._bounds.best(kernels, weights, masks, ratings)
         if row >= 0:
             self._entries.remember(key)
         return row
 
-    def _is_all(self, cycle: Cycle, kernels: FitKernels) -> bool:
-        """Whether nobody else applies to an attempt."""
-        others: list[PluginAnswers] = [
-            self._filters[number] for number in kernels.of.filters.numbers
-        ]
-        others += [self._scores[number] for number in kernels.of.scores.numbers]
-        return all(each.applies is not None and not each.applies(cycle) for each in others)
+    def _best_by_class(self, key: int, kernels: FitKernels, weights: list[int]) -> int:
+        """The same where nodes are known by classes; -1 where they are not."""
+        if not self._classes.is_large or key >= 0 or self._entries.keeps_beside_classes(key):
+            return -1
+        return self._classes.best(kernels, weights)
+
+    def _row_answers(
+        self, cycle: Cycle, others: Sequence[PluginAnswers]
+    ) -> tuple[list[NDArray[np.bool_]], list[tuple[int, int, NDArray[np.int64]]]]:
+        """What plugins say of all rows: who may be chosen, and weighted raw scores."""
+        masks = [] if cycle.allowed is None else [cycle.allowed]
+        ratings = []
+        for each in others:
+            answer = each.of_all_rows(cycle)
+            if each.point == "filter":
+                masks.append(answer)
+            else:
+                weight, kind = self._rules[each.number]
+                if kind is None:
+                    kind = _NATIVE[normalization_of(each.plugin, cycle.shape)]
+                ratings.append((weight, kind, answer))
+        return masks, ratings
+
+    def _weights_of(self, ratings: tuple[int, ...]) -> list[int] | None:
+        """The weights of some scores; None where one of them is normalised."""
+        if ratings not in self._weights:
+            rules = [self._rules[number] for number in ratings]
+            plain = all(kind == placement_board.NONE for _, kind in rules)
+            self._weights[ratings] = [weight for weight, _ in rules] if plain else None
+        return self._weights[ratings]
+
+    def _others(self, cycle: Cycle, kernels: FitKernels) -> list[PluginAnswers] | None:
+        """Who applies to an attempt beside those with kernels; None where one wants a board."""
+        asked: list[PluginAnswers] = [self._filters[n] for n in kernels.of.filters.numbers]
+        asked += [self._scores[n] for n in kernels.of.scores.numbers]
+        found = []
+        for each in asked:
+            if each.applies is None or each.applies(cycle):
+                if not each.at_once:
+                    return None
+                found.append(each)
+        return found
 
     def _changes(self, cycle: Cycle, entry: FeasibilityEntry, most: int | None) -> Changes | None:
         """The rows to ask about again, with the aspects that changed; None for all, as for more
@@ -207,7 +248,7 @@ class FeasibilityCache:
         """Keeps answers together with another one, of the same plugins in the same order."""
         self._entries = other._entries
         self._answering, self._kernels = other._answering, other._kernels
-        self._classes = other._classes
+        self._classes, self._bounds = other._classes, other._bounds
 
     def cached_entry(self, cycle: Cycle) -> FeasibilityEntry | None:
         """The entry of an attempt's shape as it was left; None if there is none."""

@@ -9,26 +9,31 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from koord.api import requests
 from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.feasibility.participants import Participants
-from koord.controllers.scheduler.framework.plugin import Plugin
-from koord.kernels.placement_board import Rooms
+from koord.controllers.scheduler.framework.plugin import SCORED_CPU, SCORED_MEMORY, Plugin
+from koord.kernels.placement_board import Rooms, RoomsTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from koord.controllers.cluster.node_table import NodeTable
-    from koord.controllers.cluster.pods import PodShape
+    from koord.controllers.cluster.pods import ContainerRequests, PodShape
     from koord.controllers.scheduler.framework.changed_rows import ChangedRows, Rows
     from koord.controllers.scheduler.framework.cycle import Cycle, ViewedColumns
     from koord.controllers.scheduler.framework.feasibility.participants import (
         NumberedPlugin,
         ShapeParticipants,
     )
-    from koord.kernels.placement_board import Board, RoomCheck, RoomScore
+    from koord.kernels.placement_board import Board
 
 
 _SERIAL = count(1)
+# Of so many lists of resources the kernels are kept.
+_KINDS = 256
+# The amounts beside those of resources, in order.
+_BESIDES = requests.PODS, SCORED_CPU, SCORED_MEMORY
 
 
 class KernelPlugins(NamedTuple):
@@ -60,23 +65,17 @@ class FitKernels:
 
     Args:
         of: whose kernels these are, and who takes part besides.
-        checks, ratings: those at Filter, and those at Score, in the order of ``of``.
+        rooms: all kernels as one.
 
     Attributes:
-        of: the same.
-        rooms: all kernels as one.
+        of, rooms: the same.
     """
 
-    __slots__ = ("_kernels", "of", "rooms")
+    __slots__ = ("of", "rooms")
 
-    def __init__(
-        self, of: KernelPlugins, checks: Sequence[RoomCheck], ratings: Sequence[RoomScore]
-    ) -> None:
+    def __init__(self, of: KernelPlugins, rooms: Rooms) -> None:
         self.of = of
-        self._kernels = *checks, *ratings
-        self.rooms = Rooms(
-            list(zip(of.checks, checks, strict=True)), list(zip(of.ratings, ratings, strict=True))
-        )
+        self.rooms = rooms
 
     def equals(self, other: FitKernels | None) -> bool:
         """Whether these are the same kernels, so that what those put on a board is theirs too."""
@@ -84,8 +83,7 @@ class FitKernels:
             return False
         if self is other:
             return True
-        mine, theirs = (self.of.checks, self.of.ratings), (other.of.checks, other.of.ratings)
-        return mine == theirs and self._kernels == other._kernels
+        return bool(self.rooms == other.rooms)
 
     def put(
         self,
@@ -108,6 +106,27 @@ class FitKernels:
         if rows is not None:
             seen = columns.allocatable, columns.requested, columns.nonzero
             self.rooms.put(board, *seen, rows)
+
+
+class _KernelTemplate(NamedTuple):
+    """The kernels of all pods that request the same resources.
+
+    Attributes:
+        of: whose they are.
+        names: of the resources whose amounts come first; then the pod itself, and CPU and memory as
+            scores count them.
+        rooms: takes these amounts.
+    """
+
+    of: KernelPlugins
+    names: tuple[str, ...]
+    rooms: RoomsTemplate
+
+    def kernels(self, containers: ContainerRequests) -> FitKernels:
+        """Those for some amounts."""
+        get = containers.request.get
+        amounts = [get(name, 0) for name in self.names]
+        return FitKernels(self.of, self.rooms.of([*amounts, 1, *containers.scored]))
 
 
 class FitKernelTable:
@@ -148,6 +167,8 @@ class _KernelSources:
 
     def __init__(self, participants: ShapeParticipants) -> None:
         self._plugins = participants.filter_answers, participants.score_answers
+        # By the names of what is requested; None where a plugin doesn't tell.
+        self._templates: dict[tuple[str, ...], _KernelTemplate | None] = {}
         self._checks = _sources(participants.filter_answers, "fit_kernel")
         self._ratings = _sources(participants.score_answers, "score_kernel")
         # By who has a kernel, what is the same for all shapes.
@@ -155,6 +176,10 @@ class _KernelSources:
 
     def made(self, shape: PodShape, by_requests: bool) -> FitKernels | None:
         """The kernels for a shape; None where nobody has one."""
+        names = shape.container_requests.names
+        template = self._templates.get(names) if by_requests else None
+        if template is not None:
+            return template.kernels(shape.container_requests)
         checks = {n: kernel for n, of in self._checks if (kernel := of(shape)) is not None}
         ratings = {n: kernel for n, of in self._ratings if (kernel := of(shape)) is not None}
         if not checks and not ratings:
@@ -163,7 +188,28 @@ class _KernelSources:
         of = self._others.get(key)
         if of is None:
             of = self._others[key] = self._find(*key, by_requests)
-        return FitKernels(of, [*checks.values()], [*ratings.values()])
+        found = FitKernels(of, Rooms([*checks.items()], [*ratings.items()]))
+        if by_requests and names not in self._templates:
+            if len(self._templates) >= _KINDS:
+                self._templates.clear()
+            self._templates[names] = self._template(found, names)
+        return found
+
+    def _template(self, made: FitKernels, names: tuple[str, ...]) -> _KernelTemplate | None:
+        """The same for all who request these resources; None where a plugin doesn't tell."""
+        filters, scores = ({each.number: each.plugin for each in of} for of in self._plugins)
+        checks = [_amounts(filters[n], "fit_kernel_amounts", names) for n in made.of.checks]
+        ratings = [_amounts(scores[n], "score_kernel_amounts", names) for n in made.of.ratings]
+        if None in checks or None in ratings:
+            return None
+        # What is scored of resources that are not requested is 0.
+        told = dict.fromkeys(name for of in (*checks, *ratings) for name in of or ())
+        known = tuple(name for name in told if name not in _BESIDES)
+        place = {name: index for index, name in enumerate((*known, *_BESIDES))}
+        of_checks, of_ratings = (
+            [[place[name] for name in of or ()] for of in each] for each in (checks, ratings)
+        )
+        return _KernelTemplate(made.of, known, RoomsTemplate(made.rooms, of_checks, of_ratings))
 
     def _find(
         self, checks: tuple[int, ...], ratings: tuple[int, ...], by_requests: bool
@@ -183,6 +229,11 @@ class _KernelSources:
         left = Participants.of(filters, checks), Participants.of(scores, ratings)
         reads = reads if by_requests else int(PodField.ALL)
         return KernelPlugins(checks, ratings, *left, depends, reads, readers)
+
+
+def _amounts(plugin: Any, name: str, names: Sequence[str]) -> Sequence[str] | None:
+    tell = getattr(plugin, name, None)
+    return None if tell is None else tell(names)
 
 
 def _answers_read(plugin: Any, has_kernel: bool) -> int | None:

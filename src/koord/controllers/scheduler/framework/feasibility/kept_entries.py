@@ -32,6 +32,8 @@ _LEAST = 16
 _BESIDE_CLASSES = 64
 # A generator of full period (Numerical Recipes' constants, with 1 for what is added).
 _FACTOR, _MODULUS = 1_664_525, 1 << 32
+# Where as many are kept as may be, one of so many pods of other kinds takes another one's place.
+_EVERY = 16
 # Of so many keys it is remembered that they came once.
 _SEEN = 1 << 14
 
@@ -57,7 +59,7 @@ class KeptEntries:
         # By key, what has been counted of its board; of the latest one nothing.
         self._sizes: dict[int, int] = {}
         self._by_key: dict[int, FeasibilityEntry] = {}
-        self._draw = 0
+        self._draw = self._waiting = 0
         self._seen: set[int] = set()
         # The entry of the last key that came for the first time, and that attempt.
         self._first: FeasibilityEntry | None = None
@@ -101,6 +103,22 @@ class KeptEntries:
         return entry
 
     def keeps(self, key: int) -> bool:
+        """Whether a key has an entry, or gets one now.
+
+        It does with its second pod while there is room. Where one had to go for it, the pods of all
+        such keys get one every sixteenth time: to fill a board costs as much as a look at all rows,
+        and whose pods are many comes to one soon.
+        """
+        if key in self._by_key:
+            return True
+        if key not in self._seen:
+            return False
+        if not self._is_full():
+            return True
+        self._waiting = (self._waiting + 1) % _EVERY
+        return self._waiting == 0
+
+    def keeps_beside_classes(self, key: int) -> bool:
         """Whether a key has an entry, or gets one of the few that are kept beside classes."""
         few = len(self._by_key) < _BESIDE_CLASSES and not self._is_full()
         return key in self._by_key or (key in self._seen and few)

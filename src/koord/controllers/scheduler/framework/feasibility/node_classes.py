@@ -46,6 +46,11 @@ class NodeClasses:
         self._rank: NDArray[np.int64] | None = None
         self._pause = 0
 
+    @property
+    def is_large(self) -> bool:
+        """Whether the table has as many rows."""
+        return self._table.size >= self._least
+
     def best(self, kernels: FitKernels, weights: list[int]) -> int:
         """The row that a board with nothing but these kernels' answers would choose.
 
@@ -56,7 +61,7 @@ class NodeClasses:
         Returns:
             -1 where there is none, or where there are no classes that would be of use.
         """
-        if self._table.size < self._least or not self._follow():
+        if not self.is_large or not self._follow():
             return -1
         assert self._classes is not None
         return self._classes.best(kernels.rooms, weights)

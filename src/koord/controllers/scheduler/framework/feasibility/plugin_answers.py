@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from koord.controllers.scheduler.framework.feasibility.entry import SKIPPED
-from koord.controllers.scheduler.framework.plugin import Plugin
+from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -35,6 +35,8 @@ class PluginAnswers:
         static: the answers depend on nothing but shape and rows, and whether it applies on nothing
             that moves while the table's generation stays.
         depends: on which aspects.
+        at_once: see ``filter_at_once`` and ``score_at_once`` of
+            :class:`koord.controllers.scheduler.framework.plugin.Plugin`.
         generation: the one that :meth:`stale_rows` found.
     """
 
@@ -43,6 +45,7 @@ class PluginAnswers:
         "_stale_rows",
         "answer",
         "applies",
+        "at_once",
         "depends",
         "generation",
         "number",
@@ -64,6 +67,8 @@ class PluginAnswers:
         self.applies = None if by_shape else _own(plugin, point, "applies")
         self._generation_of = _own(plugin, point, "generation")
         self._stale_rows = _own(plugin, point, "stale_rows")
+        wanted = getattr(plugin, f"{point}_at_once", False) and self.answer is not None
+        self.at_once = wanted and getattr(plugin, "normalization", None) is not Normalization.CUSTOM
         self.static = self.applies is None and self._generation_of is None
 
     def stale_rows(self, cycle: Cycle, before: Hashable, changed: ChangedRows) -> Iterable[Rows]:
@@ -85,6 +90,19 @@ class PluginAnswers:
         if moved is None:
             return (table.rows,)
         return (moved,) if rows is None else (moved, rows)
+
+    def of_all_rows(self, cycle: Cycle) -> NDArray[Any]:
+        """What a plugin that answers for rows says of all rows of the table; 0 of closed ones."""
+        assert self.answer is not None
+        if self._generation_of is not None:
+            self._generation_of(cycle)
+        table = cycle.table
+        found: NDArray[Any] = self.answer(cycle, table.rows)
+        if len(found) == table.size:
+            return found
+        every = np.zeros(table.size, found.dtype)
+        every[table.rows] = found
+        return every
 
     def put(self, cycle: Cycle, entry: FeasibilityEntry, rows: Rows) -> None:
         """Takes over what the plugin says of rows."""

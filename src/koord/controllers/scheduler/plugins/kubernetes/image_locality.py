@@ -35,6 +35,7 @@ class ImageLocality(Plugin):
     name = "ImageLocality"
     depends = Aspect.NODE
     applies_by_shape = True
+    score_at_once: ClassVar[bool] = True
     normalization: ClassVar[Normalization] = Normalization.NONE
 
     def __init__(self, args: None, handle: object) -> None:

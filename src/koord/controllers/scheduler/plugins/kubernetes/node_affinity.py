@@ -66,6 +66,8 @@ class NodeAffinity(Plugin):
     reads = PodField.NODE_AFFINITY
     depends = Aspect.NODE
     applies_by_shape = True
+    filter_at_once: ClassVar[bool] = True
+    score_at_once: ClassVar[bool] = True
     normalization: ClassVar[Normalization] = Normalization.DEFAULT
 
     def __init__(self, args: NodeAffinityArgs | None, handle: Handle) -> None:

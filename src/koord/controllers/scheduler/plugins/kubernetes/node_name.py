@@ -29,6 +29,7 @@ class NodeName(Plugin):
 
     name = "NodeName"
     depends = Aspect.NODE
+    filter_at_once = True
     answers_read = PodField.NONE
 
     def applies(self, cycle: Cycle) -> bool:

@@ -50,6 +50,7 @@ class NodePorts(Plugin):
     reads = PodField.HOST_PORTS
     restores_from: ClassVar[tuple[str, ...]] = ()
     depends = Aspect.PODS
+    filter_at_once = True
     applies_by_shape = True
 
     def __init__(self, args: None, handle: object) -> None:

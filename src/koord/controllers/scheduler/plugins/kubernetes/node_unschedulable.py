@@ -42,6 +42,7 @@ class NodeUnschedulable(Plugin):
     name = "NodeUnschedulable"
     reads = PodField.TOLERATIONS
     depends = Aspect.NODE
+    filter_at_once = True
     applies_by_shape = True
 
     def applies(self, cycle: Cycle) -> bool:

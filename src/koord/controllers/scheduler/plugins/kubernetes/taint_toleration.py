@@ -64,6 +64,8 @@ class TaintToleration(Plugin):
     reads = PodField.TOLERATIONS
     idle_score: ClassVar[int] = 100
     depends = Aspect.NODE
+    filter_at_once: ClassVar[bool] = True
+    score_at_once: ClassVar[bool] = True
     normalization: ClassVar[Normalization] = Normalization.REVERSED
 
     def idle_points(self, shape: PodShape) -> Collection[str]:

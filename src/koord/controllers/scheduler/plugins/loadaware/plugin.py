@@ -66,6 +66,8 @@ class LoadAwareScheduling(Plugin):
     restores_from: ClassVar[tuple[str, ...]] = ()
     listens_by_shape: ClassVar[bool] = False
     depends: ClassVar[Aspect] = Aspect.LOAD | Aspect.PODS | Aspect.NODE
+    filter_at_once: ClassVar[bool] = True
+    score_at_once: ClassVar[bool] = True
     normalization: ClassVar[Normalization] = Normalization.NONE
 
     def __init__(self, args: LoadAwareSchedulingArgs, handle: Handle) -> None:

@@ -138,6 +138,10 @@ class NodeNUMAResource(Plugin):
         request = self._scored(shape)
         return None if request is None else self._scorer_by_row.fit_kernel(request)
 
+    def score_kernel_amounts(self, names: Sequence[str]) -> Sequence[str]:
+        """Of what is scored for pods that request these resources."""
+        return self._scorer_by_row.counted(names)
+
     def _scored(self, shape: PodShape) -> NUMARequest | None:
         """What a pod asks for whose score follows from the table's columns alone.
 

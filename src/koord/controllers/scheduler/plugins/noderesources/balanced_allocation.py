@@ -24,7 +24,7 @@ from koord.controllers.scheduler.plugins.noderesources.request_columns import (
 from koord.kernels.placement_board import BALANCED, RoomScore
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Container, Hashable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -84,19 +84,27 @@ class NodeResourcesBalancedAllocation(Plugin):
             kept = memo[self._key] = columns, self._work_out(shape)
         return kept[1]
 
+    def score_kernel_amounts(self, names: Sequence[str]) -> Sequence[str]:
+        """Of the resources that count for pods that request these."""
+        return [self._names[place] for place in self._kind(names)[0]]
+
     def _work_out(self, shape: PodShape) -> RoomScore | None:
         request = shape.request
         amounts = [request.get(name, 0) for name in self._names]
-        kind = tuple(map(bool, amounts))
-        if True not in kind:
+        if not any(amounts):
             return None
+        places, kernel = self._kind(request)
+        return kernel.requesting([amounts[place] for place in places])
+
+    def _kind(self, requested: Container[str]) -> _KindKernel:
+        kind = tuple([name in requested for name in self._names])
         table = self.handle.table
         if self._columns is not table.resources_key or len(self._kinds) >= _KINDS:
             self._columns, self._kinds = table.resources_key, {}
         known = self._kinds.get(kind)
         if known is None:
             known = self._kinds[kind] = self._kernel(kind)
-        return known[1].requesting([amounts[place] for place in known[0]])
+        return known
 
     def _kernel(self, kind: tuple[bool, ...]) -> _KindKernel:
         """Which resources count for pods that request some of them, and the kernel."""

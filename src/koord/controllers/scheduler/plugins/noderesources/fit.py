@@ -16,7 +16,12 @@ from koord.base.errors import KoordError
 from koord.controllers.cluster.bounded_table import BoundedTable
 from koord.controllers.cluster.node_table import ABSENT, CPU, MEMORY, PODS, Aspect
 from koord.controllers.scheduler.config.args_kube_scheduler import NodeResourcesFitArgs
-from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
+from koord.controllers.scheduler.framework.plugin import (
+    SCORED_CPU,
+    SCORED_MEMORY,
+    Normalization,
+    Plugin,
+)
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.plugins.noderesources import queueing_hints, resource_kinds
 from koord.controllers.scheduler.plugins.noderesources.request_columns import (
@@ -41,6 +46,7 @@ STRATEGIES = {"LeastAllocated": LEAST, "MostAllocated": MOST, "RequestedToCapaci
 _TOO_MANY_PODS = "Too many pods"
 # What ``nonzero`` counts, and its place there.
 _SCORED = {"cpu": CPU, "memory": MEMORY}
+_SCORED_AMOUNTS = {"cpu": SCORED_CPU, "memory": SCORED_MEMORY}
 # For so many lists of resources it is kept where they stand.
 _KINDS = 256
 # From so many rows on they are compared in vectors before any is told of.
@@ -119,6 +125,17 @@ class NodeResourcesFit(Plugin):
     def score_kernel(self, shape: PodShape) -> RoomScore | None:
         """The kernel that gives the whole answer of :meth:`score`."""
         return self._fit_request(shape).score
+
+    def fit_kernel_amounts(self, names: Sequence[str]) -> Sequence[str]:
+        """Of what is looked at, in the order of the columns."""
+        columns = self._columns_of(tuple(names))
+        return [requests.PODS if index == PODS else name for index, name in columns.filtered]
+
+    def score_kernel_amounts(self, names: Sequence[str]) -> Sequence[str]:
+        """Of what is scored; CPU and memory as scores count them."""
+        return [
+            _SCORED_AMOUNTS.get(name, name) for name, _ in self._columns_of(tuple(names)).scored
+        ]
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """All resources that are short. Unresolvable where even the empty node has not enough."""

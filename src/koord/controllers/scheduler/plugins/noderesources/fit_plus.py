@@ -13,7 +13,12 @@ import numpy as np
 
 from koord.controllers.cluster.node_table import CPU, MEMORY, Aspect
 from koord.controllers.cluster.pod_fields import PodField
-from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
+from koord.controllers.scheduler.framework.plugin import (
+    SCORED_CPU,
+    SCORED_MEMORY,
+    Normalization,
+    Plugin,
+)
 from koord.controllers.scheduler.plugins.noderesources.request_columns import (
     evaluate_rows,
     memo_key,
@@ -21,7 +26,7 @@ from koord.controllers.scheduler.plugins.noderesources.request_columns import (
 from koord.kernels.placement_board import LEAST, MOST, RoomScore
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     # A kernel a resource, with the resource's weight.
     Kernels = list[tuple[RoomScore, int]]
 
+_SCORED_AMOUNTS = {"cpu": SCORED_CPU, "memory": SCORED_MEMORY}
 _STRATEGIES = {"LeastAllocated": LEAST, "MostAllocated": MOST}
 
 
@@ -76,6 +82,10 @@ class NodeResourcesFitPlus(Plugin):
         """The kernel that gives the whole answer of :meth:`score`, where one resource counts."""
         kernels = self._kernels(shape)
         return kernels[0][0] if len(kernels) == 1 and kernels[0][1] > 0 else None
+
+    def score_kernel_amounts(self, names: Sequence[str]) -> Sequence[str]:
+        """Of the one resource that counts."""
+        return [_SCORED_AMOUNTS.get(name, name) for name in self.args.resources if name in names]
 
     def _kernels(self, shape: PodShape) -> Kernels:
         columns = self.handle.table.resources_key

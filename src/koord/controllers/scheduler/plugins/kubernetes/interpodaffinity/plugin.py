@@ -77,6 +77,8 @@ class InterPodAffinity(Plugin):
     restores_from: ClassVar[tuple[str, ...]] = ()
     listens_by_shape: ClassVar[bool] = False
     depends = Aspect.NODE
+    filter_at_once: ClassVar[bool] = True
+    score_at_once: ClassVar[bool] = True
     normalization: ClassVar[Normalization] = Normalization.MIN_MAX
 
     def __init__(self, args: InterPodAffinityArgs | None, handle: Handle) -> None:

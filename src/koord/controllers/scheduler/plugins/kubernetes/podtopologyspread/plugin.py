@@ -97,6 +97,7 @@ class PodTopologySpread(Plugin):
     listens_by_shape: ClassVar[bool] = False
     depends = Aspect.NODE
     applies_by_shape = True
+    filter_at_once: ClassVar[bool] = True
     normalization: ClassVar[Normalization] = Normalization.SPREAD
 
     def __init__(self, args: PodTopologySpreadArgs | None, handle: Handle) -> None:

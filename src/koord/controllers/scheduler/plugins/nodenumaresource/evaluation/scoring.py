@@ -25,6 +25,8 @@ from koord.kernels.numa import Strategy, TopologyPolicy
 from koord.kernels.placement_board import LEAST, MOST, RoomScore
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.node_table import NodeTable
@@ -78,15 +80,19 @@ class NUMAScorer:
         columns = self._table.resources_key
         kept = self._kernels.get(request)
         if kept is None or kept[0] is not columns:
+            weights = self._scorer.weights
             counted = [
-                (self._table.resource(name), request.amounts.get(name, 0), weight, False)
-                for name, weight in self._scorer.weights.items()
-                if name in ALWAYS or request.amounts.get(name, 0)
+                (self._table.resource(name), request.amounts.get(name, 0), weights[name], False)
+                for name in self.counted(request.amounts)
             ]
             most = self._scorer.strategy is Strategy.MOST_ALLOCATED
             kernel = RoomScore(MOST if most else LEAST, counted, [])
             kept = self._kernels[request] = columns, kernel
         return kept[1]
+
+    def counted(self, names: Container[str]) -> list[str]:
+        """The resources that count for pods that ask for some, as :meth:`fit_kernel` has them."""
+        return [name for name in self._scorer.weights if name in ALWAYS or name in names]
 
     def _score(self, cycle: Cycle, request: NUMARequest, columns: NUMAColumns, row: int) -> int:
         """The same for one row: after a placement that is all that is asked about."""

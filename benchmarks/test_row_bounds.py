@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The best row of a table without a look at all rows: beside a board of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.conftest import Gate
+from koord.kernels.placement_board import (
+    BALANCED,
+    CLOSED,
+    LEAST,
+    NONE,
+    Board,
+    RoomCheck,
+    Rooms,
+    RoomScore,
+    RowBounds,
+)
+
+ROWS = 5000
+CPU_MILLI, MEMORY_BYTES = 64_000, 256 << 30
+
+
+class Search:
+    """Rows as a scheduler has them, and a pod that asks for CPU and memory.
+
+    Args:
+        used: ``[resource, row]``.
+    """
+
+    def __init__(self, used: NDArray[np.int64]) -> None:
+        has = np.repeat(np.array([[CPU_MILLI], [MEMORY_BYTES]]), ROWS, axis=1)
+        self.columns = has, used, used
+        self.open, self.ranks = np.ones(ROWS, np.bool_), np.arange(ROWS)
+        counted = [(0, 150, 1, True), (1, 200 << 20, 1, True)]
+        exact = [(0, 150, 1, False), (1, 200 << 20, 1, False)]
+        scores = [(0, RoomScore(LEAST, counted, [])), (1, RoomScore(BALANCED, exact, []))]
+        self.rooms = Rooms([(0, RoomCheck([(0, 150), (1, 200 << 20)]))], scores)
+        self.board = Board(ROWS, [(1, NONE), (1, NONE)])
+        self.board.refuse(CLOSED, slice(None), self.open)
+        self.bounds = RowBounds()
+        self.bounds.update(*self.columns, slice(0, ROWS), self.open, self.ranks)
+        assert self.by_bounds() == self.by_board()
+
+    def by_bounds(self) -> int:
+        return self.bounds.best(self.rooms, [1, 1], *self.columns, self.open, self.ranks)
+
+    def by_board(self) -> int:
+        self.rooms.put(self.board, *self.columns, slice(0, ROWS))
+        return self.board.best()
+
+
+def test_rows_that_are_alike(gate: Gate) -> None:
+    used = np.zeros((2, ROWS), np.int64)
+    # Each pod of 3,000 asked for something else.
+    used[0, :3000], used[1, :3000] = 100 + np.arange(3000) % 400, 128 << 20
+    search = Search(used)
+    gate("placement: best of 5,000 rows by bounds", search.by_bounds, search.by_board, 2.5)
+
+
+def test_rows_that_all_differ_cost_no_more_than_a_board(gate: Gate) -> None:
+    random = np.random.default_rng(7)
+    used = np.stack([random.integers(0, 60_000, ROWS), random.integers(0, 200 << 30, ROWS)])
+    search = Search(used)
+    gate("placement: best of 5,000 that differ by bounds", search.by_bounds, search.by_board, 0.6)

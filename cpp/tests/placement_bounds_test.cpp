@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "koord/placement_bounds.hpp"
+
+#include <numeric>
+#include <vector>
+
+#include "check.hpp"
+
+using namespace koord::placement;
+
+namespace {
+
+// Rows of one resource, all with 1000 of it and 100 taken.
+struct Table {
+  explicit Table(std::size_t rows)
+      : has(rows, 1000), used(rows, 100), scored(2 * rows), ranks(rows), open(rows, 1) {
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+
+  [[nodiscard]] Columns columns() const {
+    return {has.data(), used.data(), scored.data(), has.size(), 1};
+  }
+  [[nodiscard]] RowSet all() const { return {nullptr, 0, has.size()}; }
+
+  std::vector<std::int64_t> has, used, scored, ranks;
+  std::vector<std::uint8_t> open;
+};
+
+Rooms rooms(std::int64_t amount) {
+  return {{{0, RoomCheck({{0, amount}})}},
+          {{0, RoomScore(Strategy::kLeast, {{.resource = 0, .request = amount}})}}};
+}
+
+const std::vector<std::int64_t> kWeights{1};
+
+}  // namespace
+
+TEST("placement_bounds/rows are looked at where the best may be") {
+  Table table(320);
+  RowBounds bounds;
+  bounds.update(table.columns(), table.all(), table.open, table.ranks);
+  const auto best = [&](std::int64_t amount, const RowAnswers& answers = {}) {
+    return bounds.best(rooms(amount), kWeights, table.columns(), table.open, table.ranks, answers);
+  };
+  CHECK_EQ(best(10), 0);
+  CHECK_EQ(bounds.looked_at(), std::size_t{32});
+  table.used[77] = 0;
+  const std::int64_t row = 77;
+  bounds.update(table.columns(), {&row, 0, 1}, table.open, table.ranks);
+  CHECK_EQ(best(10), 77);
+  CHECK_EQ(bounds.looked_at(), std::size_t{32});
+  CHECK_EQ(best(1001), -1);
+  CHECK_EQ(bounds.looked_at(), std::size_t{0});
+  table.open[77] = 0;
+  bounds.update(table.columns(), {&row, 0, 1}, table.open, table.ranks);
+  CHECK_EQ(best(10), 0);
+}
+
+TEST("placement_bounds/answers by row count as those of a board") {
+  Table table(320);
+  RowBounds bounds;
+  bounds.update(table.columns(), table.all(), table.open, table.ranks);
+  std::vector<std::uint8_t> mask(320, 1);
+  std::vector<std::int64_t> raw(320, 1);
+  raw[100] = 7;
+  raw[200] = 9;
+  mask[200] = 0;
+  RowAnswers answers;
+  answers.masks.emplace_back(mask);
+  answers.ratings.push_back({{.weight = 2, .normalization = Normalization::kDefault}, raw});
+  CHECK_EQ(bounds.best(rooms(10), kWeights, table.columns(), table.open, table.ranks, answers),
+           100);
+  answers.ratings[0].rule.normalization = Normalization::kReversed;
+  CHECK_EQ(bounds.best(rooms(10), kWeights, table.columns(), table.open, table.ranks, answers), 0);
+  raw[5] = (std::int64_t{1} << 56) + 1;
+  CHECK_THROWS(bounds.best(rooms(10), kWeights, table.columns(), table.open, table.ranks, answers),
+               koord::Exception);
+}
+
+TEST("placement_bounds/a template takes the amounts of a pod") {
+  const RoomsTemplate made(rooms(1), {{1}}, {{0}});
+  const std::vector<std::int64_t> amounts{3, 4};
+  const Rooms found = made.of(amounts);
+  CHECK_EQ(found.checks()[0].second.asked()[0].amount, 4);
+  CHECK_EQ(found.scores()[0].second.counted()[0].request, 3);
+  CHECK(found == made.of(amounts));
+  CHECK_THROWS(made.of(std::vector<std::int64_t>{1}), koord::Exception);
+  CHECK_THROWS(RoomsTemplate(rooms(1), {{0, 1}}, {{0}}), koord::Exception);
+}
