@@ -251,8 +251,7 @@ class NodeResource:
         decided = self._reconciled.decide(self.ledger, rows, self._clock.monotonic_seconds())
         names.update(map(self.ledger.name, rows[decided.due].tolist()))
         offered = np.concatenate([self.ledger.batch.amounts, self.ledger.mid.amounts])
-        for row, amounts in zip(rows.tolist(), offered[:, rows].T.tolist(), strict=True):
-            self._metrics.offers(self.ledger.name(row), *amounts)
+        self._metrics.offers_of(list(map(self.ledger.name, rows.tolist())), offered[:, rows])
         later = np.flatnonzero(decided.left_seconds < _NEVER)
         for row, seconds in zip(
             rows[later].tolist(), decided.left_seconds[later].tolist(), strict=True

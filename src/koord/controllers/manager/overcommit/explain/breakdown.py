@@ -202,7 +202,7 @@ class _RowBreakdown:
         cells = zones.cells(self._zones, self.nodes, self._totals)
         one = slice(at, at + 1)
         groups = {
-            name: take(zones.sums_of(self._zones, cells, terms), one)
+            name: self._in_zone(number, terms)
             for name, terms in self._by_group.items()
         }
         cell = lines.BreakdownInputs(
@@ -217,3 +217,7 @@ class _RowBreakdown:
         in_force = int(self._ledger.zone_amounts[resource, number, self._row])
         found.append(BreakdownLine("sinceThen", in_force - lines.total(found)))
         return OfferSum(in_force, lines.camel(policy), lines.kept(found))
+
+    def _in_zone(self, number: int, terms: pod_terms.PodTerms) -> sums.PodSums:
+        every = zones.sums_by_zone(self._zones, terms)
+        return sums.PodSums(*(each[:, number] for each in every))
