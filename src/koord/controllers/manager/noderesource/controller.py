@@ -272,11 +272,7 @@ class NodeResource:
             self._reported.forget(name)
             self._metrics.forget(name)
             return None
-        if (
-            self._reconfigured
-            or name in self._touched
-            or self._reason(name) == _UNREAD
-        ):
+        if self._reconfigured or name in self._touched or self._reason(name) == _UNREAD:
             # A turn will come that works its row out, or there is nothing to go by yet.
             return None
         if name in self._feed.forced:

@@ -201,10 +201,7 @@ class _RowBreakdown:
         policy = CalculatePolicy(int(self.settings.policy[resource, 0]))
         cells = zones.cells(self._zones, self.nodes, self._totals)
         one = slice(at, at + 1)
-        groups = {
-            name: self._in_zone(number, terms)
-            for name, terms in self._by_group.items()
-        }
+        groups = {name: self._in_zone(number, terms) for name, terms in self._by_group.items()}
         cell = lines.BreakdownInputs(
             self.settings,
             cells.capacity[:, one],
