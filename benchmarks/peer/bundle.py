@@ -19,12 +19,12 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.peer import run as runner
-from tests.real.binaries import KUBERNETES, find
+from tests.real.binaries import KUBERNETES, MODULES, find
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler")
 # What of the extra `kube` the scheduler and the driver import.
-NEEDS = ("msgspec", "numpy", "typer", "rich", "PyYAML", "aiohttp", "cryptography")
+NEEDS = ("msgspec", "numpy", "typer", "rich", "PyYAML", "kubernetes", "aiohttp", "cryptography")
 DRIVER = (
     "benchmarks/__init__.py",
     "benchmarks/diverse_pods.py",
@@ -86,7 +86,9 @@ def _copy(folder: Path) -> None:
     (folder / "bin").mkdir()
     for name in PROGRAMS:
         shutil.copy2(find(name), folder / "bin" / name)
-    for name in DRIVER:
+    # Of which versions the programs are is read from these.
+    versions = [f"tests/real/{module.folder}/go.mod" for module in MODULES]
+    for name in (*DRIVER, *versions):
         to = folder / "driver" / name
         to.parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_dir():
