@@ -24,7 +24,10 @@ from tests.real.binaries import KUBERNETES, MODULES, find
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler")
 # What of the extra `kube` the scheduler and the driver import.
-NEEDS = ("msgspec", "numpy", "typer", "rich", "PyYAML", "kubernetes", "aiohttp", "cryptography")
+NEEDS = (
+    "msgspec", "numpy", "typer", "rich", "PyYAML", "kubernetes", "aiohttp", "cryptography",
+    "prometheus-client",
+)  # fmt: skip
 DRIVER = (
     "benchmarks/__init__.py",
     "benchmarks/diverse_pods.py",
@@ -39,7 +42,7 @@ MOST_BYTES = 60 << 20
 # Programs in Go share much of what is in them: a dictionary that spans two of them finds it.
 _DICTIONARY_BYTES = 192 << 20
 # Neither run nor read by anything here.
-_LEFT_OUT = ("__pycache__", "tests", "*.pyi", "*.h", "*.a", "f2py")
+_LEFT_OUT = ("__pycache__", "tests", "*.pyi", "*.h", "*.a", "f2py", "kubernetes/aio")
 
 README = """\
 koord-scheduler beside kube-scheduler, on this machine alone
