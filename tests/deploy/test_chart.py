@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.deploy import openapi
 from tests.deploy.chart_files import CHART
 from tests.deploy.helm import HelmError, helm, rendered
 from tests.real.binaries import OLDER_KUBERNETES
@@ -136,17 +137,23 @@ def test_another_namespace_is_named_everywhere(tmp_path: Path) -> None:
     assert kept == []
 
 
-def test_webhooks_stop_nobody_by_default(tmp_path: Path) -> None:
-    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-    for configuration in named(objects(tmp_path), *kinds).values():
-        assert {each["failurePolicy"] for each in configuration["webhooks"]} == {"Ignore"}
-    chosen = named(
-        objects(tmp_path, "--set", "webhookConfiguration.failurePolicy.pods=Fail"), *kinds
-    )
-    for configuration in chosen.values():
-        for webhook in configuration["webhooks"]:
-            of_pods = webhook["rules"][0]["resources"] == ["pods"]
-            assert (webhook["failurePolicy"] == "Fail") == of_pods
+def test_webhooks_stop_nobody_before_they_are_answered(tmp_path: Path) -> None:
+    """``Fail`` stands in the list from which koord makes its own once it answers."""
+    for chosen in ("Ignore", "Fail"):
+        setting = f"webhookConfiguration.failurePolicy.pods={chosen}"
+        found = named(
+            objects(tmp_path, "--set", setting),
+            "MutatingWebhookConfiguration",
+            "ValidatingWebhookConfiguration",
+        )
+        for configuration in found.values():
+            entries = configuration["webhooks"]
+            assert {each["failurePolicy"] for each in entries} == {"Ignore"}
+            wished = json.loads(configuration["metadata"]["annotations"]["template"])
+            for entry, wish in zip(entries, wished, strict=True):
+                of_pods = entry["rules"][0]["resources"] == ["pods"]
+                policy = chosen if of_pods else "Ignore"
+                assert wish == {**entry, "failurePolicy": policy}
 
 
 def test_where_pods_come_from(tmp_path: Path) -> None:
@@ -173,3 +180,28 @@ def test_configuration_is_laid_over_the_default(tmp_path: Path) -> None:
 def _arguments(pod: Document) -> list[str]:
     (container,) = pod["spec"]["containers"]
     return list(container["args"])
+
+
+@pytest.mark.parametrize("version", openapi.VERSIONS)
+def test_what_it_renders_is_of_the_types_that_kubernetes_publishes(
+    tmp_path: Path, version: str
+) -> None:
+    types, foreign = openapi.TypeTable(version), set()
+    for values in ([], *(["-f", CHART / name] for name in PROFILES)):
+        for each in objects(tmp_path, *values, version=f"{version}.0"):
+            if types.knows(each):
+                assert types.problems(each) == [], each["metadata"]["name"]
+            else:
+                foreign.add(each["apiVersion"].partition("/")[0])
+    assert foreign <= {"scheduling.sigs.k8s.io", "monitoring.coreos.com"}
+
+
+def test_unknown_and_wrong_fields_are_seen() -> None:
+    types = openapi.TypeTable("1.35")
+    spec = {"replicas": "2", "selector": {}, "templates": {}, "strategy": {"type": "Rollin"}}
+    wrong = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    assert types.problems(wrong) == [
+        ".spec.template: missing",
+        ".spec.replicas: '2' is no int32",
+        ".spec.templates: unknown",
+    ]
