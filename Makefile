@@ -23,7 +23,7 @@ install_locked = $(PIP) install $(1) || { \
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-dashboards test-python test-cpp test-real build-real test-vm test-scenes test-guest lint bench peer test-original soak fuzz fuzz-native clean setup-ci install install-test install-lint compiler-cache lock newest
+.PHONY: demo test test-dashboards test-python test-cpp test-real build-real test-vm test-scenes test-guest lint bench peer peer-bundle test-original soak fuzz fuzz-native clean setup-ci install install-test install-lint compiler-cache lock newest
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -136,6 +136,12 @@ newest:
 PEER ?= --nodes 1000 --pods 1000 --pairs 5
 peer: build-real
 	$(BIN)/python -m benchmarks.peer $(PEER) --out docs/peer-table.md
+
+# The same as one archive for a machine with many cores and no network: `python3 run.py` in it.
+# PEER_PYTHONS names further interpreters, each of which builds a wheel: "--python python3.12".
+PEER_PYTHONS ?=
+peer-bundle: build-real
+	$(BIN)/python -m benchmarks.peer.bundle --out build/koord-peer.tar.xz $(PEER_PYTHONS)
 
 # The original's own specs and benchmark against koord (docs/test-original.md); two hours on two quiet
 # cores. Its source has to be at hand (KOORD_ORIGINAL); status 3 where it is not.

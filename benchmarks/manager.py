@@ -86,7 +86,7 @@ def work_out(cluster: Columns, now: float = NOW) -> Any:
     return (
         batch.offer(here, totals, said, reasons),
         mid.offer(here, totals, said, reasons),
-        zones.offer(there, here, terms, totals, said, reasons),
+        zones.offer(there, here, zones.sums_by_zone(there, terms), totals, said, reasons),
     )
 
 

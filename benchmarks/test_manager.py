@@ -96,7 +96,7 @@ def _path(changes: list[dict[str, int]], writes: dict[str, int]) -> Ratio:
     some = plain(columns(SAMPLE))
 
     def ours() -> float:
-        took = cluster.configure(**next(turns))
+        took = sum(cluster.configure(**next(turns)))
         assert cluster.api.writes == writes
         cluster.echo()
         return took / SMALL

@@ -6,12 +6,12 @@
 Both run on the same machine, one after the other, with no limit on client requests, each against a
 fresh etcd and kube-apiserver with the same nodes and pods (a used one is slower with every run). A
 pair is one run of each, in changing order. ``bind-only`` is a client that binds every new pod to
-the next node without thinking: what the API server and the generator allow at most. A scenario
-where kube-scheduler stays below 60 % of that is limited by the scheduler.
+the next node without thinking: what the API server and the generator allow at most. What limits a
+run is told by which programs were busy, see :func:`benchmarks.peer.table.limit`.
 
-The nine scenarios of that command are 93 runs. How far it is, and how long it will still take, goes
-to stderr. The file is begun anew, and written after each scenario; a run that fails is told of and
-ends the command with status 1 once all others are through.
+The eleven scenarios of that command are 113 runs. How far it is, and how long it will still take,
+goes to stderr. The file is begun anew, and written after each scenario; a run that fails is told of
+and ends the command with status 1 once all others are through.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import yaml
 from benchmarks.peer import table
 from benchmarks.peer.arena import Run, fill, measure
 from benchmarks.peer.scenarios import A_NODE_EACH, SCENARIOS, Scenario
-from benchmarks.peer.table import BIND_ONLY, KOORD, KUBE
+from benchmarks.peer.table import BIND_ONLY, GENERATOR, KOORD, KUBE, SERVERS
 from koord.api.kinds.pod import Pod
 from koord.kube.client import Client
 from koord.kube.informers.informer import Informer
@@ -185,6 +185,10 @@ async def arena(nodes: int) -> AsyncIterator[tuple[RealControlPlane, Client]]:
             await transport.close()
 
 
+def _servers(made: RealControlPlane) -> dict[str, int]:
+    return {name: program.pid for name, program in made.programs.items() if name in SERVERS}
+
+
 async def one(which: str, scenario: Scenario, nodes: int, pods: int) -> Run:
     """One run on a fresh control plane."""
     async with arena(nodes) as (made, client):
@@ -192,14 +196,15 @@ async def one(which: str, scenario: Scenario, nodes: int, pods: int) -> Run:
             binder = BindOnly(client, nodes)
             task = asyncio.create_task(binder.run())
             try:
-                return await measure(client, scenario, pods, binder)
+                return await measure(client, scenario, pods, binder, _servers(made))
             finally:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
         starter = kube_scheduler if which == KUBE else koord_scheduler
         with starter(made) as scheduler:
             await asyncio.sleep(_START_SECONDS)
-            return await measure(client, scenario, pods, scheduler)
+            others = _servers(made) | {GENERATOR: os.getpid()}
+            return await measure(client, scenario, pods, scheduler, others)
 
 
 class Progress:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,10 @@ from koord.kube.transport.messages import Request
 POD = next(kind for kind in KINDS if kind.name == "Pod")
 CREATORS = 32
 _TICKS = os.sysconf("SC_CLK_TCK")
+# What a scheduler does in so long, once all pods are bound, says whether it still writes.
+QUIET_SECONDS, QUIET_SHARE = 1.0, 0.05
+# It is waited for at most so long.
+MOST_QUIET_SECONDS = 120.0
 # Without a newly bound pod for so long a run is given up.
 STALLED_SECONDS = 60.0
 
@@ -35,8 +39,12 @@ class Run(NamedTuple):
         per_second: of the wall clock, from the first create to the last binding.
         p50_seconds: from a pod's create to its binding as a watch sees it.
         p99_seconds: the same.
-        cpu_seconds: of the scheduler's process, during the measurement.
-        decision_seconds: the part of it that deciding took; NaN where the scheduler does not say.
+        cpu_seconds: of the scheduler's process, from the first create until it has written all
+            that it has to say of these pods, events included.
+        after_seconds: the part of ``cpu_seconds`` that came after the last binding.
+        busy: cores in use by each program until the last binding, on average.
+        decision_seconds: the part of ``cpu_seconds`` that deciding took; NaN where the scheduler
+            does not say.
     """
 
     bound: int
@@ -45,6 +53,8 @@ class Run(NamedTuple):
     p50_seconds: float
     p99_seconds: float
     cpu_seconds: float
+    after_seconds: float
+    busy: Mapping[str, float]
     decision_seconds: float = float("nan")
 
 
@@ -153,7 +163,20 @@ def percentile(sorted_values: list[float], share: float) -> float:
     return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
 
 
-async def measure(client: Client, scenario: Scenario, pods: int, process: Any) -> Run:
+async def quiet(process: int) -> None:
+    """Waits until a program does next to nothing any more."""
+    begin, before = time.monotonic(), cpu_seconds(process)
+    while time.monotonic() - begin < MOST_QUIET_SECONDS:
+        await asyncio.sleep(QUIET_SECONDS)
+        now = cpu_seconds(process)
+        if now - before <= QUIET_SHARE * QUIET_SECONDS:
+            return
+        before = now
+
+
+async def measure(
+    client: Client, scenario: Scenario, pods: int, process: Any, others: dict[str, int]
+) -> Run:
     """Runs a scenario against a scheduler that is up.
 
     Args:
@@ -161,6 +184,7 @@ async def measure(client: Client, scenario: Scenario, pods: int, process: Any) -
         scenario: what to schedule.
         pods: how many measured pods.
         process: its process id, and how to ask it for its decision seconds.
+        others: process ids of what else works, by name.
     """
     async with Watcher(client) as watcher:
         if scenario.before is not None:
@@ -171,11 +195,17 @@ async def measure(client: Client, scenario: Scenario, pods: int, process: Any) -
                 await watcher.wait_for(sent)
             else:
                 await asyncio.sleep(3.0)
+        await quiet(process.pid)
+        programs = {**others, process.name: process.pid}
         used, decided = cpu_seconds(process.pid), await process.decision_seconds()
+        worked = {name: cpu_seconds(pid) for name, pid in programs.items()}
         documents = [scenario.pod(f"measured-{number:06}") for number in range(pods)]
         began = time.perf_counter()
         sent = await create(client, PODS, documents)
         await watcher.wait_for(sent)
+        last = time.perf_counter() - began
+        worked = {name: cpu_seconds(pid) - worked[name] for name, pid in programs.items()}
+        await quiet(process.pid)
         used = cpu_seconds(process.pid) - used
         decided = await process.decision_seconds() - decided
         bound = {key: watcher.bound[key] for key in sent if key in watcher.bound}
@@ -183,5 +213,6 @@ async def measure(client: Client, scenario: Scenario, pods: int, process: Any) -
     wall = max(bound.values(), default=began) - began
     return Run(
         len(bound), pods, len(bound) / wall if wall else 0.0,
-        percentile(waits, 0.5), percentile(waits, 0.99), used, decided,
+        percentile(waits, 0.5), percentile(waits, 0.99), used, used - worked[process.name],
+        {name: seconds / last for name, seconds in worked.items()}, decided,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from benchmarks import diverse_pods
 from koord.base.documents import Document
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -45,13 +46,18 @@ def node(number: int) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {HOST: name, ZONE: f"zone-{number % ZONES}"}},
+        "metadata": {"name": name, "labels": _node_labels(name, number)},
         "status": {
             "capacity": amounts,
             "allocatable": amounts,
             "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
         },
     }
+
+
+def _node_labels(name: str, number: int) -> dict[str, str]:
+    disk = ("ssd", "hdd")[number % 2]
+    return {HOST: name, ZONE: f"zone-{number % ZONES}", "disk": disk}
 
 
 def _pod(name: str, **spec: Any) -> Document:
@@ -122,8 +128,39 @@ def _huge(name: str) -> Document:
     return _pod(name, labels={"app": "huge"}, requests={"cpu": "1000"})
 
 
+def _number(name: str) -> int:
+    """Its own for every pod: those that are there before are numbered on from a million."""
+    kind, _, number = name.rpartition("-")
+    return int(number) + (1_000_000 if kind == "before" else 0)
+
+
+def _of_kind(kind: str, name: str) -> Document:
+    """A pod of :mod:`benchmarks.diverse_pods`, by the number that its name ends in."""
+    labels, spec = diverse_pods.KINDS[kind](_number(name))
+    requests = spec.pop("resources")["requests"]
+    return _pod(name, labels=labels, requests=requests, **spec)
+
+
+def _different(name: str) -> Document:
+    """No two alike: labels, requests or node affinity of its own, in turn."""
+    return _of_kind(_DIFFERENT[_number(name) % len(_DIFFERENT)], name)
+
+
+def _own_selectors(name: str) -> Document:
+    return _of_kind("selectors", name)
+
+
+_DIFFERENT = ("labels", "requests", "nodeaffinity")
+
 SCENARIOS = {
     "basic": Scenario("plain pods", _plain, _plain, 0.5),
+    "different": Scenario(
+        "no two pods alike: own labels, requests or node affinity", _different, _different, 0.5
+    ),
+    "selectors": Scenario(
+        "anti-affinity and spread by a label of each pod's own",
+        _own_selectors, _own_selectors, 0.5,
+    ),
     "node-affinity": Scenario("required node affinity, two of ten zones", _node_affinity),
     "preferred-affinity": Scenario(
         "preferred pod affinity by host", _pods_affinity("podAffinity", False, HOST, "red"),

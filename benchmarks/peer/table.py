@@ -11,13 +11,17 @@ from collections.abc import Sequence
 from benchmarks.peer.arena import Run
 
 KUBE, KOORD, BIND_ONLY = "kube-scheduler", "koord-scheduler", "bind-only"
-# A scheduler that stays below this share of what a client reaches that does not think is the limit.
-LIMITED = 0.6
+GENERATOR, SERVERS = "generator", ("etcd", "kube-apiserver")
+# All cores, or one core of a program that has one at work, count as full from this share on.
+FULL = 0.85
+# A run that reaches this share of what a client does that does not think waits for the API.
+LIKE_BIND_ONLY = 0.8
 
 _COLUMNS = (
-    "scenario", "limited by", "kube-scheduler pods/s", "koord pods/s", "ratio",
+    "scenario", "kube-scheduler limited by", "koord limited by",
+    "kube-scheduler pods/s", "koord pods/s", "ratio",
     "kube-scheduler p50 / p99 ms", "koord p50 / p99 ms", "kube-scheduler CPU ms/pod",
-    "koord CPU ms/pod: deciding + rest", "deciding / kube-scheduler CPU",
+    "koord CPU ms/pod: deciding + rest", "of these after the last binding", "CPU ratio",
 )  # fmt: skip
 
 
@@ -31,8 +35,9 @@ def head(nodes: int, pods: int, pairs: int, bind_only: Sequence[Run]) -> str:
         "",
         "Pods/s count from the first create to the last binding: median (least to most). The ratio "
         "is the median over pairs. p50 and p99 are from a pod's create to its binding, as a watch "
-        "sees it. CPU is of the scheduler's process. koord-scheduler writes its events once no "
-        "binding waits, kube-scheduler writes them meanwhile.",
+        "sees it. CPU is of the scheduler's process until it rests, with all its events written; "
+        "how much of it came after the last binding stands apart (both schedulers). What limits is "
+        "told by the cores that programs had in use until the last binding.",
         "",
         f"| {' | '.join(_COLUMNS)} |",
         f"|{'---|' * len(_COLUMNS)}",
@@ -45,18 +50,44 @@ def row(name: str, kube: Sequence[Run], ours: Sequence[Run], bind_only: Sequence
         return f"| {name} | no pair of runs was complete {'|' * (len(_COLUMNS) - 1)}"
     most = _median([run.per_second for run in bind_only])
     kube_rates, our_rates = ([run.per_second for run in runs] for runs in (kube, ours))
+    after = [_median([_each(run, run.after_seconds) for run in runs]) for runs in (kube, ours)]
     kube_cpu = _median([_each(run, run.cpu_seconds) for run in kube])
     deciding = _median([_each(run, run.decision_seconds) for run in ours])
     rest = _median([_each(run, run.cpu_seconds - run.decision_seconds) for run in ours])
     ratios = [b.per_second / a.per_second for a, b in zip(kube, ours, strict=True) if a.bound]
     cells = (
         name + _missing(kube, ours),
-        "scheduler" if _median(kube_rates) < LIMITED * most else "API server",
+        limit(kube, KUBE, most), limit(ours, KOORD, most),
         _spread(kube_rates), _spread(our_rates), f"{_median(ratios):.2f}x",
         _waits(kube), _waits(ours), f"{kube_cpu:.2f}", f"{deciding:.2f} + {rest:.2f}",
-        f"{deciding / kube_cpu:.2f}" if kube_cpu else "-",
+        f"{after[0]:.2f} / {after[1]:.2f}",
+        f"{(deciding + rest) / kube_cpu:.2f}" if kube_cpu else "-",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
+
+
+def limit(runs: Sequence[Run], name: str, most: float, cores: int | None = None) -> str:
+    """What kept a scheduler from binding more pods a second.
+
+    Args:
+        runs: of one scheduler.
+        name: its own.
+        most: pods a second of a client that binds without thinking.
+        cores: of the machine; by default of this one.
+    """
+    cores = cores or os.cpu_count() or 1
+    busy = {each: _median([run.busy.get(each, 0.0) for run in runs]) for each in runs[0].busy}
+    if sum(busy.values()) >= FULL * cores:
+        whole = sum(busy.values())
+        first = sorted(busy, key=lambda each: -busy[each])[:2]
+        return "all cores: " + ", ".join(f"{each} {busy[each] / whole:.0%}" for each in first)
+    for each in (name, GENERATOR):
+        # Both have one thread that all else waits for.
+        if FULL <= busy.get(each, 0.0) <= 1 + (1 - FULL):
+            return f"{each}'s core"
+    if _median([run.per_second for run in runs]) >= LIKE_BIND_ONLY * most:
+        return "answers of the API server"
+    return f"its own cycle ({busy.get(name, 0.0):.1f} cores of {cores})"
 
 
 def _missing(kube: Sequence[Run], ours: Sequence[Run]) -> str:

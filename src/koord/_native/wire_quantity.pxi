@@ -64,6 +64,7 @@ class Format(StrEnum):
 
 
 cdef tuple FORMATS = tuple(Format)
+cdef object FIRST_FORMAT = FORMATS[0]
 
 
 cdef CRounding native_rounding(object rounding) except *:
@@ -74,6 +75,9 @@ cdef CRounding native_rounding(object rounding) except *:
 
 
 cdef CFormat native_format(object format) except *:
+    # To look an enumeration up takes longer than all that is done with it.
+    if format is FIRST_FORMAT:
+        return <CFormat>0
     return <CFormat><int>FORMATS.index(Format(format))
 
 
@@ -221,6 +225,22 @@ cdef class Quantity:
 def restore_quantity(str text, format):
     """Unpickles: a small binary quantity prints as decimal, so the format travels too."""
     return Quantity.parse(text).with_format(format)
+
+
+def encode_hook(other):
+    """A hook for msgspec's encoders: the text of a quantity, and what `other` says of all else."""
+    def hook(value):
+        return str(value) if type(value) is Quantity else other(value)
+
+    return hook
+
+
+def decode_hook(other):
+    """A hook for msgspec's decoders: quantities, and what `other` makes of all else."""
+    def hook(kind, value):
+        return Quantity.from_wire(value) if kind is Quantity else other(kind, value)
+
+    return hook
 
 
 cdef int64_t parsed_count(

@@ -12,7 +12,7 @@ import msgspec
 from koord.api.duration import Duration
 from koord.base.documents import MAX_DEPTH
 from koord.base.errors import Code, KoordError
-from koord.kernels.quantity import Quantity
+from koord.kernels.quantity import decode_hook, encode_hook
 
 T = TypeVar("T")
 
@@ -27,9 +27,6 @@ _TYPES_IN_WORDS = {
 
 # As msgspec names them.
 _JSON_TYPES = {"array": list, "bool": bool, "float": float, "int": int, "object": dict, "str": str}
-
-# A tuple: asked of each amount that is written, and a union would be made anew each time.
-_TEXTS = (Quantity, Duration)
 
 # A step of a msgspec path: .name, [3] of a list, or [...] for some key of a map.
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\.\.\.|[0-9]+)\]")
@@ -139,20 +136,20 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind, dec_hook=_decode_hook)
 
 
-def _decode_hook(kind: type, value: Any) -> Any:
-    if kind is Quantity:
-        return Quantity.from_wire(value)
+def _decode_other(kind: type, value: Any) -> Any:
     if kind is Duration:
         return Duration.from_wire(value)
     raise NotImplementedError(kind)
 
 
-def _encode_hook(value: Any) -> Any:
-    if isinstance(value, _TEXTS):
+def _encode_other(value: Any) -> Any:
+    if isinstance(value, Duration):
         return str(value)
     raise NotImplementedError(type(value))
 
 
+# Quantities are most of what hooks are asked for: compiled, a text takes three quarters as long.
+_decode_hook, _encode_hook = decode_hook(_decode_other), encode_hook(_encode_other)
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_hook)
 
 

@@ -12,7 +12,7 @@ and a count beyond 64 bits is a ValueError.
 from __future__ import annotations
 
 from koord._native import wire
-from koord._native.wire import Format, Quantity, Rounding, Unit
+from koord._native.wire import Format, Quantity, Rounding, Unit, decode_hook, encode_hook
 
 TYPE_CHECKING = False  # importing typing would take longer than all else here
 if TYPE_CHECKING:
@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-__all__ = ["Format", "Quantity", "Rounding", "Unit", "parse_column"]
+__all__ = [
+    "Format",
+    "Quantity",
+    "Rounding",
+    "Unit",
+    "decode_hook",
+    "encode_hook",
+    "parse_column",
+]
 
 
 def parse_column(

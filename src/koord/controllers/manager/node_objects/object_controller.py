@@ -37,6 +37,7 @@ _GOING_SECONDS = 5.0
 # Nodes that a sweep looks at before others get a turn.
 _CHUNK = 500
 _MOST_KNOWN = 4096
+_MOST_TEXTS = 64
 
 
 C = TypeVar("C", bound=Object)
@@ -250,18 +251,28 @@ class SpecDifferences:
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, bytes], dict[str, Any]] = {}
+        # The last specs that were wanted, which many objects share, with their texts.
+        self._texts: dict[int, tuple[Any, bytes]] = {}
 
     def of(self, published: Any, wanted: Any) -> dict[str, Any]:
         """The merge patch, not to be changed; empty if the specs mean the same."""
         if published == wanted:
             return {}
-        key = codec.to_json(published), codec.to_json(wanted)
+        key = codec.to_json(published), self._text_of(wanted)
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             found = self._known[key] = difference(published, wanted)
         return found
+
+    def _text_of(self, wanted: Any) -> bytes:
+        known = self._texts.get(id(wanted))
+        if known is None or known[0] is not wanted:
+            if len(self._texts) >= _MOST_TEXTS:
+                self._texts.clear()
+            known = self._texts[id(wanted)] = wanted, codec.to_json(wanted)
+        return known[1]
 
 
 def difference(published: Any, wanted: Any) -> dict[str, Any]:

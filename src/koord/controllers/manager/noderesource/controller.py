@@ -40,6 +40,7 @@ from koord.controllers.manager.noderesource.writers import zone_patches
 from koord.controllers.manager.noderesource.writers.node_patches import status_patch
 from koord.controllers.manager.noderesource.writers.node_writer import NodeWriter
 from koord.controllers.manager.noderesource.writers.patch_writer import PatchWriter
+from koord.controllers.manager.overcommit.amounts import CPU, MEMORY
 from koord.controllers.manager.overcommit.explain.recent_offers import OfferHistory
 from koord.controllers.manager.overcommit.objects.node_columns import DegradeReason
 from koord.controllers.manager.overcommit.state.overcommit_cache import OvercommitCache
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.topology import NodeResourceTopology
     from koord.api.sloconfig.strategies import ColocationStrategy
     from koord.controllers.manager.dependencies import ControllerDependencies
+    from koord.controllers.manager.noderesource.plugins.plugin import DecidedNode
     from koord.controllers.manager.noderesource.writers.node_writer import WriteOutcome
 
 NAME = "noderesource"
@@ -73,6 +75,8 @@ _NEVER = float("inf")
 _REPORTED = ("MidResource", "BatchResource")
 """Plugins whose amounts come from reports, and go with them."""
 _OFFERED = frozenset((*BATCH, *MID))
+# As columns have them: to look up a member of an enumeration takes longer than to compare it.
+_OFFERING, _UNREAD = int(DegradeReason.NO), int(DegradeReason.UNREAD)
 _OWN = frozenset((sections.COLOCATION, sections.NORMALIZATION, sections.AMPLIFICATION))
 
 
@@ -247,8 +251,7 @@ class NodeResource:
         decided = self._reconciled.decide(self.ledger, rows, self._clock.monotonic_seconds())
         names.update(map(self.ledger.name, rows[decided.due].tolist()))
         offered = np.concatenate([self.ledger.batch.amounts, self.ledger.mid.amounts])
-        for row, amounts in zip(rows.tolist(), offered[:, rows].T.tolist(), strict=True):
-            self._metrics.offers(self.ledger.name(row), *amounts)
+        self._metrics.offers_of(list(map(self.ledger.name, rows.tolist())), offered[:, rows])
         later = np.flatnonzero(decided.left_seconds < _NEVER)
         for row, seconds in zip(
             rows[later].tolist(), decided.left_seconds[later].tolist(), strict=True
@@ -269,11 +272,7 @@ class NodeResource:
             self._reported.forget(name)
             self._metrics.forget(name)
             return None
-        if (
-            self._reconfigured
-            or name in self._touched
-            or self._reason(name) is DegradeReason.UNREAD
-        ):
+        if self._reconfigured or name in self._touched or self._reason(name) == _UNREAD:
             # A turn will come that works its row out, or there is nothing to go by yet.
             return None
         if name in self._feed.forced:
@@ -297,8 +296,8 @@ class NodeResource:
             plugins, enabled = self._reported, True
         if known is None:
             self._metrics.offers(name, *(seen.batch or (0, 0)), *(seen.mid or (0, 0)))
-        desired = self._reconciled.desired_node(row)
-        node, zones, result = await self._write(seen, plugins, enabled, known, desired)
+        decided = self._reconciled.decided(row)
+        node, zones, result = await self._write(seen, plugins, enabled, known, decided)
         self._metrics.reconciled.succeeded("" if enabled else "DisableInConfig")
         outcomes = [outcome for outcome in (node, zones) if outcome is not None]
         left = [each.left_seconds for each in outcomes if each.left_seconds is not None]
@@ -320,7 +319,7 @@ class NodeResource:
         plugins: PluginChain,
         enabled: bool,
         known: CalculatedResources | None,
-        desired: DesiredNode | None,
+        decided: DecidedNode | None,
     ) -> tuple[
         WriteOutcome[Node] | None, WriteOutcome[NodeResourceTopology] | None, CalculatedResources
     ]:
@@ -331,25 +330,28 @@ class NodeResource:
             plugins: those that have to look at it.
             enabled: whether co-location is on.
             known: what the others have calculated, for a reconciled node.
-            desired: what it is to show, for one that was decided on: plugins need calculate
-                nothing, unless it has changed when it is written.
+            decided: what it is to show and what of it is due, for one that was decided on:
+                plugins need calculate nothing, unless it has changed when it is written.
 
         Returns:
             What became of the node, of its zones (None where they are gone, or there are none),
             and what was calculated.
         """
-        if desired is None:
+        if decided is None:
             result = plugins.result(seen, enabled, known)
         else:
             result = known or CalculatedResources()
 
         def prepare(now: Node) -> DesiredNode:
-            fresh = result if desired is None else plugins.result(seen, enabled, known)
+            fresh = result if decided is None else plugins.result(seen, enabled, known)
             return plugins.wanted(now, fresh)
 
-        node, zones = await self._applier.node(seen, plugins, prepare, desired), None
+        node, zones = await self._applier.node(seen, plugins, prepare, decided), None
         if seen.topology is not None and "BatchResource" in plugins:
-            zones = await self._applier.zones(seen, lambda now: self._zones(now, seen, result))
+            due = decided is not None and decided.zones_due
+            zones = await self._applier.zones(
+                seen, lambda now: self._zones(now, seen, result), due=due
+            )
         return node, zones, result
 
     def _rest_is_as_wanted(self, node: Node, wanted: DesiredNode) -> bool:
@@ -361,10 +363,12 @@ class NodeResource:
             node, wanted
         )
 
-    def _reason(self, name: str) -> DegradeReason | None:
-        """Why a node offers nothing, as of the last turn; None where nothing is known of it."""
+    def _reason(self, name: str) -> int | None:
+        """Why a node offers nothing (:class:`DegradeReason`), as of the last turn; None where
+        nothing is known of it.
+        """
         row = self.ledger.row(name)
-        return None if row is None else DegradeReason(int(self.ledger.batch.degraded[row]))
+        return None if row is None else int(self.ledger.batch.degraded[row])
 
     def _seen(self, node: Node) -> NodeInputs:
         name, config = node.metadata.name, self._config.config
@@ -385,10 +389,14 @@ class NodeResource:
 
     def _offers(self, row: int) -> tuple[OfferedResources | None, OfferedResources | None]:
         """Batch and mid of a row; None where nothing may be offered."""
-        if self.ledger.batch.degraded[row] != DegradeReason.NO:
+        ledger = self.ledger
+        if ledger.batch.degraded[row] != _OFFERING:
             return None, None
-        batch, mid = self.ledger.batch.amounts, self.ledger.mid.amounts
-        return OfferedResources(*batch[:, row].tolist()), OfferedResources(*mid[:, row].tolist())
+        batch, mid = ledger.batch.amounts.item, ledger.mid.amounts.item
+        return (
+            OfferedResources(batch(CPU, row), batch(MEMORY, row)),
+            OfferedResources(mid(CPU, row), mid(MEMORY, row)),
+        )
 
     def _zones(
         self, topology: NodeResourceTopology, seen: NodeInputs, result: CalculatedResources

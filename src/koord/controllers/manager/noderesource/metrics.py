@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 from koord.api.protocol import resources as names
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from koord.base.metrics import Metric
     from koord.controllers.manager.metrics import ManagerMetrics
 
 _MILLI = 1000
+_MOST_COLUMNS = 8
 
 
 class NodeResourceMetrics:
@@ -42,6 +46,7 @@ class NodeResourceMetrics:
         self._nodes: set[str] = set()
         # Told of far more often than anybody reads them.
         self._untold: dict[str, tuple[int, int, int, int]] = {}
+        self._columns: list[tuple[list[str], NDArray[np.int64]]] = []
         metrics.before_read.append(self._set_gauges)
 
     def ran(self, plugin: str, status: str, step: str) -> None:
@@ -58,9 +63,22 @@ class NodeResourceMetrics:
         self, node: str, batch_milli: int, batch_bytes: int, mid_milli: int, mid_bytes: int
     ) -> None:
         """What a node offers; 0 for nothing."""
+        self._spread_columns()
         self._untold[node] = batch_milli, batch_bytes, mid_milli, mid_bytes
 
+    def offers_of(self, nodes: list[str], amounts: NDArray[np.int64]) -> None:
+        """The same of many nodes, int64 ``[4, nodes]``: batch and mid, milli-cores and bytes."""
+        self._columns.append((nodes, amounts))
+        if len(self._columns) >= _MOST_COLUMNS:
+            self._spread_columns()
+
+    def _spread_columns(self) -> None:
+        for nodes, amounts in self._columns:
+            self._untold.update(zip(nodes, map(tuple, amounts.T.tolist()), strict=True))
+        self._columns.clear()
+
     def _set_gauges(self) -> None:
+        self._spread_columns()
         for node, (batch_milli, batch_bytes, mid_milli, mid_bytes) in self._untold.items():
             self._nodes.add(node)
             for cpu, milli, memory, size in (
@@ -73,6 +91,7 @@ class NodeResourceMetrics:
 
     def forget(self, node: str) -> None:
         """A node is gone."""
+        self._spread_columns()
         self._untold.pop(node, None)
         if node not in self._nodes:
             return

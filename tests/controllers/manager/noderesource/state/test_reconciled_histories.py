@@ -158,7 +158,7 @@ class Histories(RuleBasedStateMachine):
         there = self.real.are_reconciled(np.arange(ROWS))
         assert there.tolist() == [plain.node is not None for plain in self.rows]
         for row, plain in enumerate(self.rows):
-            result, desired = self.real.calculated(row), self.real.desired_node(row)
+            result, desired = self.real.calculated(row), self.real.decided(row)
             if plain.node is None:
                 assert result is desired is None
                 assert not self.real.covers(row, None, None, None)
@@ -172,7 +172,7 @@ class Histories(RuleBasedStateMachine):
             else:
                 wanted = plain.decided.wanted(plain.node)
                 assert desired is not None
-                assert change(plain.node, desired) == change(plain.node, wanted)
+                assert change(plain.node, desired.desired) == change(plain.node, wanted)
 
     def change(self, plain: PlainRow) -> None:
         plain.node, plain.changed_step = None, self.step

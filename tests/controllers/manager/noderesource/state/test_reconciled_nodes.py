@@ -32,9 +32,9 @@ def test_columns_decide_as_each_node_by_itself(rows: list[Case]) -> None:
         due, left = case.plain()
         assert bool(decided.due[row]) is due, case
         assert decided.left_seconds[row] == pytest.approx(left, abs=0.01), case
-        desired = found.desired_node(row)
-        assert desired is not None
-        assert change(case.node(), desired) == change(case.node(), case.wanted())
+        each = found.decided(row)
+        assert each is not None
+        assert change(case.node(), each.desired) == change(case.node(), case.wanted())
         assert found.confirm(row, found.observe(row), case.inputs(), (NOW, NOW))
     again = found.decide(said, every, NOW)
     assert not again.due.any()
@@ -71,7 +71,7 @@ def _version(version: str) -> Node:
 
 def test_who_writes_what_was_asked_before_has_not_done_what_is_asked_now() -> None:
     found = reconciled([CASE])
-    assert found.desired_node(0) is None, "nothing was asked yet"
+    assert found.decided(0) is None, "nothing was asked yet"
     assert not found.confirm(0, found.observe(0), CASE.inputs(), (NOW, NOW))
     found.decide(cache_of([CASE]), np.array([0]), NOW)
     before = found.observe(0)

@@ -101,6 +101,19 @@ class DesiredNode(Struct):
     beside: dict[str, str | None] = {}
 
 
+class DecidedNode(NamedTuple):
+    """What was decided of a node whose offers alone are new.
+
+    Attributes:
+        desired: how the node is to be.
+        node_due, zones_due: whether the node, and its zones, have to be written now.
+    """
+
+    desired: DesiredNode
+    node_due: bool
+    zones_due: bool
+
+
 class NodeResourcePlugin(Protocol):
     """One concern. Whatever a step raises as KoordError is counted and stops no other plugin."""
 

@@ -56,12 +56,13 @@ class PluginChain:
             RDMADeviceResource(),
         )
         self._plugins = [plugin for plugin in every if plugin.name in enabled]
+        self._names = frozenset(plugin.name for plugin in self._plugins)
         self._count = count
         # A mistake in an annotation is told of once, not at each report of the node.
         self._logged_errors: dict[str, dict[tuple[str, str], str]] = {}
 
     def __contains__(self, name: str) -> bool:
-        return any(plugin.name == name for plugin in self._plugins)
+        return name in self._names
 
     def result(
         self, seen: NodeInputs, enabled: bool, known: CalculatedResources | None = None

@@ -43,6 +43,7 @@ class RowColumns(NamedTuple):
         node_written_at, zones_written_at: monotonic seconds.
         generation: goes up with every change of the row, so that who waited meanwhile can tell.
         decided_in: in which pass the row was decided on last; 0 before the first.
+        node_due, zones_due: whether in that pass the node, and its zones, had to be written.
     """
 
     reconciled: NDArray[np.bool_]
@@ -53,6 +54,8 @@ class RowColumns(NamedTuple):
     zones_written_at: NDArray[np.float64]
     generation: NDArray[np.int64]
     decided_in: NDArray[np.int64]
+    node_due: NDArray[np.bool_]
+    zones_due: NDArray[np.bool_]
 
 
 class NodeAmounts(NamedTuple):
@@ -72,12 +75,15 @@ class DueRows(NamedTuple):
 
     Attributes:
         due: bool ``[rows]``, those that have to be written now.
+        node_due, zones_due: the same of the nodes and of their zones.
         left_seconds: float64 ``[rows]``, after how long others have to be, that differ by too
             little; infinite where all is as it should be.
     """
 
     due: NDArray[np.bool_]
     left_seconds: NDArray[np.float64]
+    node_due: NDArray[np.bool_]
+    zones_due: NDArray[np.bool_]
 
 
 class _DueColumns(NamedTuple):
@@ -99,6 +105,8 @@ def empty_rows(rows: int) -> RowColumns:
         zones_written_at=np.zeros(rows),
         generation=np.zeros(rows, np.int64),
         decided_in=np.zeros(rows, np.int64),
+        node_due=np.zeros(rows, np.bool_),
+        zones_due=np.zeros(rows, np.bool_),
     )
 
 
@@ -158,18 +166,19 @@ def due_rows(
         published, desired, columns, strategies: of the same rows, in the same order.
         now: monotonic seconds.
     """
-    due = strategies.enable != columns.enabled
-    left = np.full(len(due), _NEVER)
+    switched = strategies.enable != columns.enabled
+    left, due = np.full(len(switched), _NEVER), []
     share = strategies.diff_threshold
     for part in (
         _nodes(published, desired, share, columns.node_written_at),
         _zones(published.zones, desired.zones, share, columns.zones_written_at),
     ):
         pause = part.written_at + strategies.update_seconds - now
-        due = due | part.moved | (part.differs & (pause < 0))
+        due.append(part.moved | (part.differs & (pause < 0)))
         wait = np.maximum(pause, 0.0) + _AFTER_SECONDS
         left = np.where(part.differs, np.minimum(left, wait), left)
-    return DueRows(due, np.where(due, _NEVER, left))
+    every = switched | due[0] | due[1]
+    return DueRows(every, np.where(every, _NEVER, left), *due)
 
 
 def _nodes(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from koord.api.protocol import keys
 from koord.controllers.manager.noderesource.plugins.batch_and_mid import (
     BATCH,
@@ -17,7 +19,11 @@ from koord.controllers.manager.noderesource.plugins.batch_and_mid import (
     origin_text,
     speed,
 )
-from koord.controllers.manager.noderesource.plugins.plugin import CalculatedResources, DesiredNode
+from koord.controllers.manager.noderesource.plugins.plugin import (
+    CalculatedResources,
+    DecidedNode,
+    DesiredNode,
+)
 from koord.controllers.manager.noderesource.state.observed import (
     ObservedObjects,
     covers,
@@ -36,7 +42,6 @@ from koord.controllers.manager.overcommit.formulas.threshold import ABSENT
 from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from koord.api.kinds.device import Device
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
 
 WriteTimes = tuple[float, float]
 _UNDECIDED = 0
+_OFFERS = (*BATCH, *MID)
 
 
 class RowToken(NamedTuple):
@@ -63,7 +69,8 @@ class ReconciledNodes:
 
     For every row that is reconciled holds:
 
-    1. ``published`` is what the node and the topology of ``observed`` show, to the last unit;
+    1. ``published`` is what the node and the topology of ``observed`` show, to the last unit; for
+       a row of ``_confirmed`` ``desired`` is;
     2. labels, annotations and all resources but batch, mid and zones are as plugins want them for
        ``observed`` under the configuration in force;
     3. ``desired`` is what plugins would want of the node for the cache's row as of the pass
@@ -83,6 +90,8 @@ class ReconciledNodes:
         self._published, self._desired = empty_amounts(0, 0), empty_amounts(0, 0)
         self._observed: list[ObservedObjects] = []
         self._passes = 0
+        # Rows that show what was desired of them: their columns are brought there all at once.
+        self._confirmed: set[int] = set()
 
     # Queries.
 
@@ -112,17 +121,24 @@ class ReconciledNodes:
         self._grow_rows(row + 1)
         return self._observed[row].result if self._rows.reconciled[row] else None
 
-    def desired_node(self, row: int) -> DesiredNode | None:
+    def decided(self, row: int) -> DecidedNode | None:
         """What a reconciled row is to show as of the last decision; None before the first."""
         self._grow_rows(row + 1)
-        if not self._rows.reconciled[row] or self._rows.decided_in[row] == _UNDECIDED:
+        rows = self._rows
+        if not rows.reconciled[row] or rows.decided_in[row] == _UNDECIDED:
             return None
+        desired = self._desired_node(row)
+        return DecidedNode(desired, bool(rows.node_due[row]), bool(rows.zones_due[row]))
+
+    def _desired_node(self, row: int) -> DesiredNode:
         desired = self._desired
         amounts = (*desired.batch[:, row].tolist(), *desired.mid[:, row].tolist())
         resources = {
             name: None if amount == ABSENT else Quantity.from_value(amount)
-            for name, amount in zip((*BATCH, *MID), amounts, strict=True)
+            for name, amount in zip(_OFFERS, amounts, strict=True)
         }
+        if row in self._confirmed:
+            return DesiredNode(resources)
         origin = desired.origin[:, row].tolist()
         if origin == self._published.origin[:, row].tolist():
             return DesiredNode(resources)
@@ -162,6 +178,7 @@ class ReconciledNodes:
         self._publish(row, published)
 
     def _publish(self, row: int, published: PublishedAmounts) -> None:
+        self._confirmed.discard(row)
         self._grow_zones(max(published.zones, default=-1) + 1)
         columns = self._published
         columns.batch[:, row], columns.mid[:, row] = published.batch, published.mid
@@ -193,9 +210,16 @@ class ReconciledNodes:
         result = self._observed[row].result
         self._observed[row] = observed_objects(inputs)._replace(result=result)
         rows.node_written_at[row], rows.zones_written_at[row] = written_at
-        for published, desired in zip(self._published, self._desired, strict=True):
-            published[..., row] = desired[..., row]
+        # As what it shows is what is desired, nothing more is due.
+        rows.node_due[row] = rows.zones_due[row] = False
+        self._confirmed.add(row)
         return True
+
+    def _bring_confirmed(self) -> None:
+        rows = np.array(sorted(self._confirmed), np.intp)
+        self._confirmed.clear()
+        for published, desired in zip(self._published, self._desired, strict=True):
+            published[..., rows] = desired[..., rows]
 
     def invalidate(self, row: int) -> None:
         """Something else of a row has changed than its offers."""
@@ -220,6 +244,7 @@ class ReconciledNodes:
             now: monotonic seconds.
         """
         self._grow_zones(len(cache.zones.present))
+        self._bring_confirmed()
         columns, published = take(self._rows, rows), take(self._published, rows)
         strategies = take(cache.settings, rows)
         desired = desired_amounts(cache, rows, columns, published)
@@ -229,7 +254,9 @@ class ReconciledNodes:
             column[..., rows] = values
         for row in rows[strategies.enable != columns.enabled].tolist():
             self.invalidate(row)
-        return due_rows(published, desired, columns, strategies, now)
+        due = due_rows(published, desired, columns, strategies, now)
+        self._rows.node_due[rows], self._rows.zones_due[rows] = due.node_due, due.zones_due
+        return due
 
     # Room.
 

@@ -7,6 +7,7 @@ node at every start and every few minutes, here only what differs is written.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from koord.api.kinds.topology import Zone
     from koord.base.clock import Clock
-    from koord.controllers.manager.noderesource.plugins.plugin import NodeInputs
+    from koord.controllers.manager.noderesource.plugins.plugin import DecidedNode, NodeInputs
     from koord.controllers.manager.noderesource.plugins.plugin_chain import PluginChain
     from koord.controllers.manager.noderesource.writers.patch_writer import PatchWriter
     from koord.kube.patches import Patch
@@ -119,7 +120,7 @@ class NodeWriter:
         seen: NodeInputs,
         plugins: PluginChain,
         prepare: Prepare,
-        known: DesiredNode | None = None,
+        known: DecidedNode | None = None,
     ) -> WriteOutcome[Node] | None:
         """Writes what is due on a node.
 
@@ -127,7 +128,8 @@ class NodeWriter:
             seen: the node.
             plugins: say whether labels and annotations are due; what others manage stays.
             prepare: what they want of a state of the node.
-            known: what they want of the node as it was seen, where that is known.
+            known: what they want of the node as it was seen, and whether it is due, where that is
+                known.
 
         Returns:
             What became of it; None where it is gone.
@@ -139,7 +141,8 @@ class NodeWriter:
         node, pace = seen.node, _pace(seen)
         written = self._remembered(self._nodes, node.metadata.name)
         late = self._clock.monotonic_seconds() - written.at > pace.pause_seconds
-        wanted_of = _PreparedNode(prepare, node, known)
+        decided_due = known is not None and known.node_due
+        wanted_of = _PreparedNode(prepare, node, None if known is None else known.desired)
         steady = _VersionCheck(node)
 
         def status(now: Node) -> Patch | None:
@@ -147,7 +150,8 @@ class NodeWriter:
             if not now.status.capacity or not now.status.allocatable:
                 return None
             wanted = wanted_of(now)
-            due = late or status_due(now, wanted, pace.share)
+            known_due = late or (decided_due and now is node)
+            due = known_due or status_due(now, wanted, pace.share)
             return status_patch(now, wanted) if due else None
 
         def meta(now: Node) -> Patch | None:
@@ -171,13 +175,14 @@ class NodeWriter:
         return WriteOutcome(after, left, steady.so_far, wanted)
 
     async def zones(
-        self, seen: NodeInputs, zones_of: ZonesOf
+        self, seen: NodeInputs, zones_of: ZonesOf, *, due: bool = False
     ) -> WriteOutcome[NodeResourceTopology] | None:
         """Writes what is due on a node's zones; see :meth:`node`.
 
         Args:
             seen: the node; it has a topology.
             zones_of: what the zones of a topology offer.
+            due: whether it is known that they moved far enough to be written.
         """
         assert seen.topology is not None
         pace = _pace(seen)
@@ -191,7 +196,8 @@ class NodeWriter:
         def make(now: NodeResourceTopology) -> Patch | None:
             nonlocal sent
             steady(now)
-            sent = zone_patches.updated_zones(now, zones_of(now), pace.share, late=late)
+            known = late or (due and now is found)
+            sent = zone_patches.updated_zones(now, zones_of(now), pace.share, late=known)
             return None if sent is None else zone_patches.zones_patch(now, sent)
 
         after = await self._writer.write(found, make)
@@ -282,6 +288,8 @@ def _later(seen: O, written: _LastWrite) -> O:
 
 
 def _log_write(node: Node) -> None:
+    if not _LOG.isEnabledFor(logging.DEBUG):
+        return
     shown = {
         name.rpartition("/")[2]: amount
         for name, amount in node.status.allocatable.items()

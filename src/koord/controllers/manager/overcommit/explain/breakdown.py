@@ -201,10 +201,7 @@ class _RowBreakdown:
         policy = CalculatePolicy(int(self.settings.policy[resource, 0]))
         cells = zones.cells(self._zones, self.nodes, self._totals)
         one = slice(at, at + 1)
-        groups = {
-            name: take(zones.sums_of(self._zones, cells, terms), one)
-            for name, terms in self._by_group.items()
-        }
+        groups = {name: self._in_zone(number, terms) for name, terms in self._by_group.items()}
         cell = lines.BreakdownInputs(
             self.settings,
             cells.capacity[:, one],
@@ -217,3 +214,7 @@ class _RowBreakdown:
         in_force = int(self._ledger.zone_amounts[resource, number, self._row])
         found.append(BreakdownLine("sinceThen", in_force - lines.total(found)))
         return OfferSum(in_force, lines.camel(policy), lines.kept(found))
+
+    def _in_zone(self, number: int, terms: pod_terms.PodTerms) -> sums.PodSums:
+        every = zones.sums_by_zone(self._zones, terms)
+        return sums.PodSums(*(each[:, number] for each in every))

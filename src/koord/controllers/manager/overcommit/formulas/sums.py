@@ -34,6 +34,11 @@ class PodSums(NamedTuple):
     waiting: AmountColumns
 
 
+def empty(*shape: int) -> PodSums:
+    """Nothing, of so many nodes, or of so many zones on so many."""
+    return PodSums(*(np.zeros((2, *shape), np.int64) for _ in PodSums._fields))
+
+
 def of(terms: PodTerms, rows: int) -> PodSums:
     """The sums of so many nodes."""
     return PodSums(*(add(terms.node, part, rows) for part in claims(terms)))

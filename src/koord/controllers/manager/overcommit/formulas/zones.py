@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from koord.controllers.manager.overcommit.amounts import above_zero, zeros
+from koord.controllers.manager.overcommit.amounts import above_zero
 from koord.controllers.manager.overcommit.column_groups import take
 from koord.controllers.manager.overcommit.formulas import sums
 from koord.controllers.manager.overcommit.formulas.batch import formula
@@ -89,7 +89,7 @@ def numbers(names: Sequence[str]) -> list[int]:
 def offer(
     zones: ZoneColumns,
     nodes: NodeColumns,
-    terms: PodTerms,
+    by_zone: PodSums,
     totals: PodSums,
     settings: StrategyColumns,
     degraded: NDArray[np.uint8],
@@ -98,7 +98,7 @@ def offer(
 
     Args:
         zones, nodes, settings: of the same rows.
-        terms: the pods of those rows, and ``totals``, their sums by node.
+        by_zone: what pods take there (:func:`sums_by_zone`), and ``totals``, their sums by node.
         degraded: see :func:`~koord.controllers.manager.overcommit.objects.node_columns.degraded`.
 
     Returns:
@@ -112,7 +112,7 @@ def offer(
         capacity=found.capacity,
         system=np.maximum(found.system, found.reserved),
         reserved=found.reserved,
-        sums=sums_of(zones, found, terms),
+        sums=PodSums(*(each[:, found.number, found.row] for each in by_zone)),
         most=most(found),
         parts=PARTS,
     )
@@ -172,8 +172,17 @@ def divided(amounts: AmountColumns, by: NDArray[np.int64]) -> AmountColumns:
     return shares
 
 
-def sums_of(zones: ZoneColumns, of: ZoneCells, terms: PodTerms) -> PodSums:
-    """What pods take in each cell: of the zones they are bound to, else of all, equal shares."""
+def sums_by_zone(zones: ZoneColumns, terms: PodTerms) -> PodSums:
+    """What pods take in each zone: of those they are bound to, else of all, equal shares.
+
+    Args:
+        zones: of some rows.
+        terms: the pods of those rows.
+
+    Returns:
+        int64 ``[2, numbers, rows]``: milli-cores, and memory in thousandths of a byte; 0 where
+        there is no zone.
+    """
     weights = np.uint64(1) << np.arange(len(zones.present), dtype=np.uint64)
     there = (zones.present * weights[:, None]).sum(axis=0, dtype=np.uint64)[terms.node]
     bound = terms.zones & there
@@ -181,12 +190,10 @@ def sums_of(zones: ZoneColumns, of: ZoneCells, terms: PodTerms) -> PodSums:
     chosen = (where & weights[:, None]) != 0
     count = np.maximum(chosen.sum(axis=0), 1)
     parts = [divided(each * PARTS, count) for each in claims(terms)]
-    cell = np.full(zones.present.shape, -1, np.intp)
-    cell[of.number, of.row] = np.arange(len(of.row))
-    totals = [zeros(len(of.row)) for _ in PodSums._fields]
+    found = sums.empty(*zones.present.shape)
     for zone, inside in enumerate(chosen):
-        at = cell[zone, terms.node]
-        kept = np.flatnonzero(inside & (at >= 0))
-        for total, part in zip(totals, parts, strict=True):
-            total += sums.add(at[kept], part[:, kept], len(of.row))
-    return PodSums(*totals)
+        kept = np.flatnonzero(inside)
+        node = terms.node[kept]
+        for total, part in zip(found, parts, strict=True):
+            total[:, zone] = sums.add(node, part[:, kept], zones.present.shape[1])
+    return found

@@ -17,6 +17,7 @@ from koord.controllers.manager.overcommit.amounts import zeros
 from koord.controllers.manager.overcommit.column_groups import differing, joined, put, take
 from koord.controllers.manager.overcommit.formulas import batch, mid, rise_limit, sums, zones
 from koord.controllers.manager.overcommit.formulas.batch import OfferedAmounts
+from koord.controllers.manager.overcommit.formulas.sums import PodSums
 from koord.controllers.manager.overcommit.objects import (
     node_columns,
     node_report,
@@ -76,7 +77,10 @@ class OvercommitCache:
         self._names = RowNumbers()
         self._rows: list[_NodeObjects] = []
         self._dirty: set[int] = set()
-        self.residents = NodePods(self._mark)
+        # Rows of which pods or zones have changed since what pods take there was summed up.
+        self._unsummed: set[int] = set()
+        self._sums, self._zone_sums = sums.empty(0), sums.empty(0, 0)
+        self.residents = NodePods(self._mark_pods)
         self.nodes = node_columns.empty(0)
         self.settings = strategy_columns.nobody(0)
         self.zones = zones.empty(0, 0)
@@ -132,10 +136,14 @@ class OvercommitCache:
 
     def set_strategies(self, strategy_of: Callable[[Node], ColocationStrategy | None]) -> None:
         """The configuration has changed: asks for every node's strategy."""
+        # Nodes of which the same is said share one strategy, kept alive here beside its terms.
+        terms_of: dict[int, tuple[ColocationStrategy | None, strategy_columns.StrategyTerms]] = {}
         for row in self._rows:
-            row.setting = strategy_columns.of(
-                strategy_of(row.node) if row.node is not None else None
-            )
+            strategy = strategy_of(row.node) if row.node is not None else None
+            known = terms_of.get(id(strategy))
+            if known is None:
+                known = terms_of[id(strategy)] = strategy, strategy_columns.of(strategy)
+            row.setting = known[1]
         each = [row.setting for row in self._rows]
         if not each:
             return
@@ -196,6 +204,7 @@ class OvercommitCache:
         need = max(found, default=-1) + 1
         if need > have:
             self.zones, self.zone_amounts = zones.wider(self.zones, self.zone_amounts, need)
+            self._zone_sums = PodSums(*(_with_numbers(each, need) for each in self._zone_sums))
         self._set_zones(row, found)
 
     def drop_topology(self, name: str) -> None:
@@ -211,7 +220,7 @@ class OvercommitCache:
             self.zones.present[number, row] = True
             self.zones.capacity[:, number, row] = capacity
         self._set_zone_system(row)
-        self._mark(row)
+        self._mark_pods(row)
 
     def _set_zone_system(self, row: int) -> None:
         self.zones.system[:, :, row] = zones.UNKNOWN
@@ -254,10 +263,10 @@ class OvercommitCache:
         return rows[changed]
 
     def _work_out(self, rows: NDArray[np.intp], reasons: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        terms = self.residents.terms(rows, len(self))
+        self._sum_up()
         here, said = take(self.nodes, rows), take(self.settings, rows)
         there = take(self.zones, rows)
-        totals = sums.of(terms, len(rows))
+        totals, by_zone = take(self._sums, rows), take(self._zone_sums, rows)
         above = mid.offer(here, totals, said, reasons).amounts
         formula = batch.offer(here, totals, said, reasons, above).amounts
         found = (
@@ -266,13 +275,30 @@ class OvercommitCache:
             (self.batch.degraded, reasons),
             (self.mid.amounts, above),
             (self.mid.degraded, reasons),
-            (self.zone_amounts, zones.offer(there, here, terms, totals, said, reasons)),
+            (self.zone_amounts, zones.offer(there, here, by_zone, totals, said, reasons)),
         )
         changed = np.zeros(len(rows), np.bool_)
         for old, new in found:
             changed |= differing(old[..., rows], new)
             old[..., rows] = new
         return changed
+
+    def _sum_up(self) -> None:
+        """Sums up anew what pods take on rows where that has changed; strategies change nothing."""
+        rows, size = np.array(sorted(self._unsummed), np.intp), len(self)
+        self._unsummed.clear()
+        if len(rows) * self._few > size:
+            rows = np.arange(size)
+        if not len(rows):
+            return
+        terms = self.residents.terms(rows, size)
+        found = (
+            (self._sums, sums.of(terms, len(rows))),
+            (self._zone_sums, zones.sums_by_zone(take(self.zones, rows), terms)),
+        )
+        for old, new in found:
+            for before, after in zip(old, new, strict=True):
+                before[..., rows] = after
 
     def _risen(self, rows: NDArray[np.intp], formula: AmountColumns) -> AmountColumns:
         """Batch, as far as it may rise."""
@@ -287,6 +313,10 @@ class OvercommitCache:
 
     def _mark(self, row: int) -> None:
         self._dirty.add(row)
+
+    def _mark_pods(self, row: int) -> None:
+        self._dirty.add(row)
+        self._unsummed.add(row)
 
     def _close(self, rows: NDArray[np.intp]) -> None:
         """Gives back the rows of names of which nothing is left."""
@@ -322,5 +352,14 @@ class OvercommitCache:
         self.batch, self.mid = joined(self.batch, nothing), joined(self.mid, nothing)
         self.formula = np.concatenate([self.formula, zeros(more)], axis=-1)
         self._allowance = np.concatenate([self._allowance, zeros(more)], axis=-1)
+        self._sums = joined(self._sums, sums.empty(more))
+        self._zone_sums = joined(self._zone_sums, sums.empty(numbers, more))
         unzoned = np.zeros((2, numbers, more), np.int64)
         self.zone_amounts = np.concatenate([self.zone_amounts, unzoned], axis=-1)
+
+
+def _with_numbers(amounts: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """``[2, numbers, rows]`` with room for so many numbers."""
+    pair, have, rows = amounts.shape
+    more = np.zeros((pair, count - have, rows), np.int64)
+    return np.concatenate([amounts, more], axis=1)
