@@ -25,7 +25,7 @@ from tests.release.engine import ROOT, EngineError, call
 
 DIST = ROOT / "dist"
 WORK = ROOT / "build" / "wheels"
-PYTHONS = ("3.11", "3.12", "3.13")
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 BUILD_NEEDS = ("scikit-build-core", "pybind11", "cython", "setuptools-scm", "build")
 PLATFORM = f"manylinux_{compiler.GLIBC.replace('.', '_')}_x86_64"
 # Link-time optimisation gains nothing here, and to try it builds a whole C++ library.
@@ -47,10 +47,19 @@ class Wheel:
 
 
 def interpreter(version: str) -> Path | None:
-    """A CPython of this machine, e.g. of ``3.12``; none where there is none."""
+    """A CPython of this machine, e.g. of ``3.12``; none where there is none.
+
+    ``KOORD_PYTHON`` names one that lies elsewhere than pyenv and Debian lay theirs.
+    """
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
-    places = [*sorted(pyenv.glob(f"{version}.*/bin/python")), Path(f"/usr/bin/python{version}")]
-    return next((each for each in places if each.is_file()), None)
+    elsewhere = [Path(os.environ["KOORD_PYTHON"])] if os.environ.get("KOORD_PYTHON") else []
+    places = [*pyenv.glob(f"{version}.*/bin/python"), Path(f"/usr/bin/python{version}")]
+    found = (each for each in (*elsewhere, *sorted(places)) if each.is_file())
+    return next((each for each in found if _version_of(each) == version), None)
+
+
+def _version_of(python: Path) -> str:
+    return call(python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
 
 
 def environment(folder: Path, python: Path, *needs: object) -> Path:
@@ -124,11 +133,11 @@ def checksums(folder: Path) -> str:
     return text
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     """Says what came out and what was not tried; 1 where something is wrong."""
     parser = argparse.ArgumentParser(prog="tests.release.wheels")
     parser.add_argument("--python", action="append", choices=PYTHONS, help="by default all")
-    chosen = parser.parse_args().python or PYTHONS
+    chosen = parser.parse_args(words).python or PYTHONS
     DIST.mkdir(exist_ok=True)
     try:
         tools = environment(
@@ -161,4 +170,4 @@ def _version(version: str, tools: Path, expected: dict[str, str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
