@@ -31,7 +31,9 @@ def call(*command: object, **options: Any) -> str:
     words = [str(each) for each in command]
     if shutil.which(words[0]) is None:
         raise EngineError(f"no {words[0]} here; on Debian: apt-get install {words[0]}")
-    done = subprocess.run(words, capture_output=True, text=True, check=False, **options)
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        words, capture_output=True, text=True, check=False, **options
+    )
     if done.returncode:
         raise EngineError(f"{' '.join(words[:6])}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
     return done.stdout
