@@ -82,7 +82,7 @@ test-real: build-real
 
 # Where what is marked `real` stands: to read all others as well takes a worker 15 s. Whatever collects
 # one that stands elsewhere (tests/real/fixtures.py) fails.
-REAL_TESTS := tests/agent/e2e tests/cli/commands/test_crds.py tests/contract \
+REAL_TESTS := tests/agent/e2e tests/cli/commands/check tests/cli/commands/test_crds.py tests/contract \
   tests/deploy tests/controllers/descheduler/e2e tests/controllers/manager/e2e \
   tests/controllers/scheduler/e2e tests/controllers/webhook/e2e tests/controlplane/kinds/test_real.py \
   tests/hostile tests/kube tests/loop tests/real

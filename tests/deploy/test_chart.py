@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.deploy import openapi
 from tests.deploy.chart_files import CHART
 from tests.deploy.helm import HelmError, helm, rendered
 from tests.real.binaries import OLDER_KUBERNETES
@@ -173,3 +174,28 @@ def test_configuration_is_laid_over_the_default(tmp_path: Path) -> None:
 def _arguments(pod: Document) -> list[str]:
     (container,) = pod["spec"]["containers"]
     return list(container["args"])
+
+
+@pytest.mark.parametrize("version", openapi.VERSIONS)
+def test_what_it_renders_is_of_the_types_that_kubernetes_publishes(
+    tmp_path: Path, version: str
+) -> None:
+    types, foreign = openapi.TypeTable(version), set()
+    for values in ([], *(["-f", CHART / name] for name in PROFILES)):
+        for each in objects(tmp_path, *values, version=f"{version}.0"):
+            if types.knows(each):
+                assert types.problems(each) == [], each["metadata"]["name"]
+            else:
+                foreign.add(each["apiVersion"].partition("/")[0])
+    assert foreign <= {"scheduling.sigs.k8s.io", "monitoring.coreos.com"}
+
+
+def test_unknown_and_wrong_fields_are_seen() -> None:
+    types = openapi.TypeTable("1.35")
+    spec = {"replicas": "2", "selector": {}, "templates": {}, "strategy": {"type": "Rollin"}}
+    wrong = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    assert types.problems(wrong) == [
+        ".spec.template: missing",
+        ".spec.replicas: '2' is no int32",
+        ".spec.templates: unknown",
+    ]

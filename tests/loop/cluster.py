@@ -298,7 +298,5 @@ def on_real(
         finally:
             for way in ways:
                 await way.close()
-            # TLS connections take a moment to end.
-            await asyncio.sleep(0.2)
 
     return asyncio.run(whole())

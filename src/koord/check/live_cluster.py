@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from koord.kube.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from koord.api.kinds.meta import Object
     from koord.api.kinds.registry import Kind
+    from koord.base.documents import Document
     from koord.kube.client import Client
 
+T = TypeVar("T")
 _NOT_FOUND = 404
 
 
@@ -31,6 +33,7 @@ class LiveCluster:
         self._client = client
         self._objects: dict[tuple[str, str, str, str], Object | None] = {}
         self._lists: dict[tuple[str, str], list[Any] | None] = {}
+        self._documents: dict[tuple[str, str], list[Document]] = {}
 
     def get(self, kind: Kind, name: str, namespace: str) -> Object | None:
         """An object; None if there is none, or its kind is not served.
@@ -52,6 +55,18 @@ class LiveCluster:
         """All objects of a kind, none if it is not served; raises as :meth:`get`."""
         return self._listed(kind) or []
 
+    def documents(self, kind: Kind) -> Sequence[Document]:
+        """As :meth:`all`, each object whole and as it was sent; its kind is not said in it."""
+        key = kind.group, kind.name
+        if key not in self._documents:
+            found = self._runner.run(_unless_missing(self._client.list(kind)))
+            self._documents[key] = list(found.items) if found is not None else []
+        return self._documents[key]
+
+    def document(self, kind: Kind, name: str, namespace: str) -> Document | None:
+        """As :meth:`get`, the object whole and as it was sent; it is asked for each time."""
+        return self._runner.run(_unless_missing(self._client.get(kind, name, namespace)))
+
     def _listed(self, kind: Kind) -> list[Any] | None:
         key = kind.group, kind.name
         if key not in self._lists:
@@ -59,17 +74,17 @@ class LiveCluster:
         return self._lists[key]
 
     async def _got(self, kind: Kind, name: str, namespace: str) -> Object | None:
-        try:
-            return await self._client.get(kind.type, name, namespace)
-        except ApiError as error:
-            if error.http_status != _NOT_FOUND:
-                raise
-            return None
+        return await _unless_missing(self._client.get(kind.type, name, namespace))
 
     async def _pages(self, kind: Kind) -> list[Any] | None:
-        try:
-            return list((await self._client.list(kind.type)).items)
-        except ApiError as error:
-            if error.http_status != _NOT_FOUND:
-                raise
-            return None
+        found = await _unless_missing(self._client.list(kind.type))
+        return None if found is None else list(found.items)
+
+
+async def _unless_missing(answer: Awaitable[T]) -> T | None:
+    try:
+        return await answer
+    except ApiError as error:
+        if error.http_status != _NOT_FOUND:
+            raise
+        return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from koord.cli.commands.check import check
+from koord.cli.commands.check.command import check
 from koord.cli.commands.migrate.command import migrate
 from koord.cli.commands.up.background import down, status
 from koord.cli.commands.up.command import up

@@ -178,7 +178,8 @@ async def _get_if_present(client: Client, kind: Kind, name: str) -> Document | N
 
 
 def _conditions(document: Mapping[str, Any]) -> dict[str, Any]:
-    found = document.get("status", {}).get("conditions", [])
+    # A server has null there until it has looked at a new definition.
+    found = (document.get("status") or {}).get("conditions") or ()
     return {each["type"]: each for each in found}
 
 

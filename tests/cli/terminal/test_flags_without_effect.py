@@ -61,9 +61,10 @@ SCHEDULER = " level=warning component=scheduler message="
     ("words", "warnings"),
     [
         # As in Koordinator's own Deployment.
-        (("--port=10251", "--authentication-skip-lookup=true", "--v=4", "--feature-gates="),
-         ['"flags without effect here" flags=authentication-skip-lookup '
-          'why="see docs/compatibility.md"']),
+        (("--port=10251", "--authentication-skip-lookup=true", "--v=4", "--feature-gates=",
+          "--enable-network-topology-manager=true"),
+         ['"flags without effect here" flags="authentication-skip-lookup '
+          'enable-network-topology-manager" why="see docs/compatibility.md"']),
         (("--secure-port", "10259", "--profiling", "--leader-elect=false"),
          ['"flags without effect here" flags=profiling why="see docs/compatibility.md"',
           '"flags without effect" flags=--secure-port without=--tls-cert-file']),

@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import logging
+import socket
 import ssl
+import threading
+import warnings
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -503,3 +507,45 @@ def test_the_context_is_made_once(authority: Authority, monkeypatch: pytest.Monk
 
     run(main())
     assert len(made) == 1
+
+
+class SilentServer:
+    """Begins a watch over TLS, then neither reads nor writes, whatever the client does."""
+
+    def __init__(self, authority: Authority) -> None:
+        self._context = authority.server_context(ask=False)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+        self.port = self._listener.getsockname()[1]
+
+    def __enter__(self) -> SilentServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        self._listener.settimeout(10)
+        plain, _ = self._listener.accept()
+        with self._context.wrap_socket(plain, server_side=True) as client:
+            client.recv(1 << 16)
+            client.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            self._ended.wait()
+
+
+def test_a_server_that_says_no_farewell_leaves_no_socket_open(authority: Authority) -> None:
+    async def watch(port: int) -> None:
+        config = ClusterConfig(server=f"https://127.0.0.1:{port}", ca=str(authority.ca))
+        transport = HttpTransport(config)
+        await (await transport.open(Request("GET", "/api/v1/pods"))).close()
+        await transport.close()
+
+    with SilentServer(authority) as server, warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        asyncio.run(watch(server.port))
+        gc.collect()
+    assert not [each.message for each in found]

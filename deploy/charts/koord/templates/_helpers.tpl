@@ -115,7 +115,8 @@ spec:
         fsGroup: 65532
         seccompProfile: {type: RuntimeDefault}
       containers:
-      - name: {{ .program }}
+      # Named as in Koordinator's chart: an installation over one of its Deployments leaves one container.
+      - name: {{ trimPrefix "koord-" .program }}
         image: {{ include "koord.image" (list $root $values) | quote }}
         imagePullPolicy: {{ $root.Values.imagePullPolicy }}
         command: [{{ .program }}]

@@ -36,7 +36,7 @@ from koord.cli.process.program import begin_dry_run, reachable
 from koord.kube.daemon.secure_port_options import SecurePortOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from koord.base.feature_gates import FeatureGates
@@ -368,6 +368,18 @@ def build() -> TyperApp:
     app = TyperApp()
     app.command(NAME, cls=_Command)(scheduler)
     return app
+
+
+def check_flags(arguments: Sequence[str]) -> None:
+    """Reads flags without running anything.
+
+    Raises:
+        KoordError: a flag, its value and what would be right.
+    """
+    from koord.cli.options.go_flags import two_dashes
+    from koord.cli.process.typer_program import check_arguments
+
+    check_arguments(build(), NAME, two_dashes(arguments))
 
 
 def main() -> None:

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from koord.base.errors import KoordError
 from koord.cli.options.go_flags import unknown_flag
 from koord.cli.process.program import INTERRUPTED, USAGE, print_error, run_program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Typer passes the class of all usage errors on, yet not its name.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -26,6 +30,20 @@ def run_app(app: typer.Typer, name: str) -> None:
             return _usage(error)
 
     run_program(work)
+
+
+def check_arguments(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
+    """Reads the arguments of a program without running it.
+
+    Raises:
+        KoordError: a flag, its value and what would be right.
+    """
+    command: Any = typer.main.get_command(app)
+    try:
+        command.make_context(name, list(arguments))
+    except _UsageError as error:
+        text: str = getattr(error, "format_message", error.__str__)()
+        raise KoordError("", "", text.rstrip("."), f"flags of {name} --help") from None
 
 
 def _usage(error: Any) -> int:

@@ -231,10 +231,16 @@ class ConnectionPool:
             if kept.usable and loop.time() - kept.idle_since < _IDLE_SECONDS:
                 return kept
             kept.close()
-        async with asyncio.timeout(self._connect_seconds):
-            _, made = await loop.create_connection(
-                Connection, *self._where, ssl=self._tls, server_hostname=self._name
-            )
+        made = Connection()
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                await loop.create_connection(
+                    lambda: made, *self._where, ssl=self._tls, server_hostname=self._name
+                )
+        except BaseException:
+            # Given up just when it was there: asyncio would wait for the server's farewell.
+            made.close()
+            raise
         return made
 
     def release(self, connection: Connection) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 import ssl
+import weakref
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
@@ -71,6 +72,7 @@ class HttpTransport:
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
         self._streams: set[HttpStream] = set()
+        self._transports: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
         self._tls: dict[tuple[str, str, str], ssl.SSLContext] = {}
         self._writes: tuple[object, ConnectionPool] | None = None
         self._stale = False
@@ -174,6 +176,9 @@ class HttpTransport:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+        # aiohttp no longer knows of those it has begun to close.
+        for transport in self._transports:
+            transport.abort()
 
     async def _start(self, request: Request) -> aiohttp.ClientResponse:
         config = await self._current()
@@ -194,7 +199,7 @@ class HttpTransport:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60.0),
+                connector=_Connector(self._transports),
                 timeout=timeout,
                 read_bufsize=_READ_BYTES,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -269,6 +274,29 @@ class HttpTransport:
 
     def _where(self, request: Request) -> str:
         return f"{self._config.server}: {request.method} {request.path}"
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Remembers the transports of its connections as long as they live.
+
+    What is closed over TLS waits for the server's farewell, half a minute at most. A loop that
+    ends before that would leave the socket open.
+    """
+
+    def __init__(self, transports: weakref.WeakSet[asyncio.Transport]) -> None:
+        super().__init__(limit=0, keepalive_timeout=60.0)
+        self._transports = transports
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[aiohttp.tracing.Trace],
+        timeout: aiohttp.ClientTimeout,
+    ) -> aiohttp.connector.Connection:
+        connection = await super().connect(req, traces, timeout)
+        if connection.transport is not None:
+            self._transports.add(connection.transport)
+        return connection
 
 
 class HttpStream:

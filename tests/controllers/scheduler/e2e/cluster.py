@@ -115,8 +115,6 @@ async def running(kubeconfig: Path, *names: str) -> AsyncIterator[Cluster]:
             await asyncio.gather(*tasks, return_exceptions=True)
     finally:
         await transport.close()
-        # TLS connections take a moment to end.
-        await asyncio.sleep(0.2)
 
 
 async def _install(client: Client) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from koord.base.errors import MissingExtraError
 from koord.cli.commands.admission import review_text
-from koord.cli.commands.check import named_cluster
+from koord.cli.commands.check.command import named_cluster
 from koord.cli.commands.crds import ContextOption, KubeconfigOption
 from koord.cli.help.typer_help import TyperApp
 from koord.cli.terminal.output import Format, OutputOption, print_json, refuse_beside

@@ -15,7 +15,7 @@ from koord.api.codec import to_json
 from koord.api.kinds.registry import KINDS
 from koord.api.objects import read_manifests
 from koord.base.errors import Code, KoordError, MissingExtraError
-from koord.cli.commands.check import named_cluster
+from koord.cli.commands.check.command import named_cluster
 from koord.cli.commands.crds import ContextOption, KubeconfigOption
 from koord.cli.help.typer_help import TyperApp
 from koord.cli.terminal.output import Format, OutputOption, print_json, refuse_beside

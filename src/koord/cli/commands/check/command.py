@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from koord.check.runner import CheckReport
 
 _EXIT_WITH_PROBLEMS = 1
+_ORIGINAL = "koordinator"
 _MOST_KINDS = 10
 _LONGEST_VALUE = 1000
 
 
 def check(
     files: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="FILE", help="YAML or JSON; - for standard input"),
-    ],
+    ] = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     cluster: Annotated[
@@ -40,6 +41,15 @@ def check(
             help="look up what the files refer to; so do --kubeconfig and --context",
         ),
     ] = False,
+    origin: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar=_ORIGINAL,
+            help="say what changes when the programs of that installation, in the "
+            "cluster or in the files, become koord's",
+        ),
+    ] = "",
     strict: Annotated[
         bool, typer.Option("--strict", help="warnings count as errors for the exit status")
     ] = False,
@@ -51,6 +61,10 @@ def check(
     pod templates and nodes, slo-controller-config, quota trees and the
     configuration of koord's programs. Nothing is written anywhere.
 
+    With --from koordinator it reads an installation of it and says component by
+    component what koord ignores, does otherwise or refuses: errors are what it
+    refuses, warnings what differs.
+
     Exit status:
       0  no errors; with --strict, no warnings either
       1  errors
@@ -60,11 +74,13 @@ def check(
     """
     try:
         with named_cluster(kubeconfig, context, cluster) as live:
+            if origin:
+                raise typer.Exit(_moving(origin, files or [], live, strict, output))
             from koord.check.runner import check as run
             from koord.cli.commands import container_flags
 
             container_flags.register()
-            report = run(files, live)
+            report = run(_named(files), live)
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("koord"):
             raise
@@ -78,6 +94,29 @@ def check(
     wrong = report.count(Severity.ERROR) + (report.count(Severity.WARNING) if strict else 0)
     if wrong:
         raise typer.Exit(_EXIT_WITH_PROBLEMS)
+
+
+def _named(files: list[str] | None) -> list[str]:
+    if not files:
+        raise KoordError("FILE", "", "", "the name of a file, or --from koordinator --cluster")
+    return files
+
+
+def _moving(
+    origin: str, files: list[str], live: LiveCluster | None, strict: bool, output: Format
+) -> int:
+    from koord.check.original.change import Effect
+    from koord.cli.commands.check import moving
+
+    if origin != _ORIGINAL:
+        raise KoordError("--from", "", origin, _ORIGINAL)
+    found = moving.run(files, live)
+    if output is Format.JSON:
+        print_json(moving.as_json(found))
+    else:
+        moving.show(found)
+    wrong = found.count(Effect.REFUSED) + (found.count(Effect.DIFFERS) if strict else 0)
+    return _EXIT_WITH_PROBLEMS if wrong else 0
 
 
 @contextmanager

@@ -60,7 +60,8 @@ def test_what_cannot_be_checked_at_all(koord: Run) -> None:
         "expected a file that can be read (No such file or directory)\n",
     )  # fmt: skip
     assert koord("check") == (
-        2, "", "error: Missing argument 'FILE' (see koord check --help)\n"
+        2, "", "error: FILE: got '', "
+        "expected the name of a file, or --from koordinator --cluster\n",
     )  # fmt: skip
     status, out, err = koord("check", "good.yaml", "--kubeconfig", "none")
     assert (status, out) == (2, "")
