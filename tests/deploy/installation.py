@@ -19,6 +19,7 @@ from pathlib import Path
 
 import yaml
 
+from koord.controllers.webhook.framework.default_configurations import MUTATING_NAME
 from tests.agent.machine_tree import MachineTree
 from tests.deploy.admin import Admin, Document, RefusedError
 from tests.deploy.chart_files import CHART, ROOT
@@ -114,9 +115,10 @@ class Installation:
         self._helm(
             *("upgrade", "koord", CHART, "-f", self._values, "--wait", "--timeout", "120s"),
             *("--set", "scheduler.log.level=3,manager.log.level=3,descheduler.log.level=3"),
-            *("--set", "koordlet.log.level=3"),
+            *("--set", "koordlet.log.level=3,webhookConfiguration.failurePolicy.pods=Fail"),
         )
         self._works("upgraded")
+        until("requests about pods fail without koord", self._pods_depend_on_it)
         self.outcome["test"] = self._helm("test", "koord", "--timeout", "60s")
         self._helm("rollback", "koord", 1, "--wait", "--timeout", "120s")
         self._works("rolled-back")
@@ -170,6 +172,13 @@ class Installation:
         made = self._admin.create(f"{DEFAULT}/pods?dryRun=All", body)
         labels: dict[str, str] = made["metadata"]["labels"]
         return labels.get("changed-by") == name
+
+    def _pods_depend_on_it(self) -> bool:
+        path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+        entries = self._admin.get(f"{path}/{MUTATING_NAME}")["webhooks"]
+        return {
+            each["failurePolicy"] for each in entries if each["rules"][0]["resources"] == ["pods"]
+        } == {"Fail"}
 
     def _offers(self) -> bool:
         found = self._admin.get(f"/api/v1/nodes/{NAME}")["status"]["allocatable"]

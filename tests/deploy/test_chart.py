@@ -137,17 +137,23 @@ def test_another_namespace_is_named_everywhere(tmp_path: Path) -> None:
     assert kept == []
 
 
-def test_webhooks_stop_nobody_by_default(tmp_path: Path) -> None:
-    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-    for configuration in named(objects(tmp_path), *kinds).values():
-        assert {each["failurePolicy"] for each in configuration["webhooks"]} == {"Ignore"}
-    chosen = named(
-        objects(tmp_path, "--set", "webhookConfiguration.failurePolicy.pods=Fail"), *kinds
-    )
-    for configuration in chosen.values():
-        for webhook in configuration["webhooks"]:
-            of_pods = webhook["rules"][0]["resources"] == ["pods"]
-            assert (webhook["failurePolicy"] == "Fail") == of_pods
+def test_webhooks_stop_nobody_before_they_are_answered(tmp_path: Path) -> None:
+    """``Fail`` stands in the list from which koord makes its own once it answers."""
+    for chosen in ("Ignore", "Fail"):
+        setting = f"webhookConfiguration.failurePolicy.pods={chosen}"
+        found = named(
+            objects(tmp_path, "--set", setting),
+            "MutatingWebhookConfiguration",
+            "ValidatingWebhookConfiguration",
+        )
+        for configuration in found.values():
+            entries = configuration["webhooks"]
+            assert {each["failurePolicy"] for each in entries} == {"Ignore"}
+            wished = json.loads(configuration["metadata"]["annotations"]["template"])
+            for entry, wish in zip(entries, wished, strict=True):
+                of_pods = entry["rules"][0]["resources"] == ["pods"]
+                policy = chosen if of_pods else "Ignore"
+                assert wish == {**entry, "failurePolicy": policy}
 
 
 def test_where_pods_come_from(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from koord.controllers.webhook.handler_makers import Makers
 
 START_SECONDS = 20.0
+ANSWERING_SECONDS = 30.0
+"""Ready for so long, a process is known to all API servers and to the Service in front of it."""
 """A start whose first round of certificates takes longer says so, and goes on trying."""
 
 _LOOK_SECONDS = 0.05
@@ -85,6 +87,7 @@ class WebhookApp:
         self._environment, self._leading = environment, leading
         self._keeper: CertificateKeeper | None = None
         self._synced = False
+        self._ready_since: float | None = None
 
     def readiness(self) -> str | None:
         """Why it is not ready; None, or a note, if it is: certificate and caches are good."""
@@ -194,4 +197,15 @@ class WebhookApp:
             self._leading,
             dependencies.supervisor,
             dependencies.clock,
+            self._answering,
         )
+
+    def _answering(self) -> bool:
+        """Whether API servers can have known for a while that this process is ready."""
+        why, now = self.readiness(), self._dependencies.clock.monotonic_seconds()
+        if why is not None and not isinstance(why, ReadinessNote):
+            self._ready_since = None
+            return False
+        if self._ready_since is None:
+            self._ready_since = now
+        return now - self._ready_since >= ANSWERING_SECONDS

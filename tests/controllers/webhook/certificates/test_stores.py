@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from koord.base.clock import SystemClock
+from koord.base.documents import Document
 from koord.base.errors import KoordError
 from koord.controllers.webhook.certificates.certificate_store import StoredMaterial
 from koord.controllers.webhook.certificates.file_store import FileStore
@@ -77,6 +79,33 @@ def test_entries_come_back_from_the_template() -> None:
     assert desired(every, {each.path for each in WEBHOOKS}, ADDRESS, b"CA") == every
     service = every["webhooks"][0]["clientConfig"]["service"]
     assert service == {"port": 443, "namespace": "system", "name": "service", "path": MUTATE_POD}
+
+
+def test_requests_fail_only_once_somebody_answers() -> None:
+    """A template of ``Fail`` over entries of ``Ignore``, as the chart has them."""
+    mutating, _ = default_configurations()
+    wished = copy.deepcopy(mutating["webhooks"])
+    for entry in wished[1:]:
+        entry["failurePolicy"] = "Fail"
+    mutating["metadata"]["annotations"] = {TEMPLATE: json.dumps(wished)}
+    every = {each.path for each in WEBHOOKS}
+
+    def policies(document: Document) -> list[str]:
+        return [each["failurePolicy"] for each in document["webhooks"]]
+
+    begun = desired(mutating, every, ADDRESS, b"CA", answering=False)
+    assert policies(begun) == ["Ignore"] * len(wished)
+    good = desired(begun, every, ADDRESS, b"CA", answering=True)
+    assert policies(good) == ["Ignore", *["Fail"] * (len(wished) - 1)]
+    # What is in force stays so where another replica begins, and goes where nobody wishes it.
+    assert desired(good, every, ADDRESS, b"CA", answering=False) == good
+    good["metadata"]["annotations"][TEMPLATE] = json.dumps(
+        [{**each, "failurePolicy": "Ignore"} for each in wished]
+    )
+    assert policies(desired(good, every, ADDRESS, b"CA", answering=False)) == policies(begun)
+    # An entry that comes back does not fail before that either.
+    some = desired(begun, {MUTATE_POD}, ADDRESS, b"CA", answering=False)
+    assert policies(desired(some, every, ADDRESS, b"CA", answering=False)) == policies(begun)
 
 
 def test_by_url_and_back() -> None:

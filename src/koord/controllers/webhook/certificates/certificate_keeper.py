@@ -92,6 +92,7 @@ class CertificateKeeper:
         leading: whether this process may write.
         supervisor: failures count under ``certificates``.
         clock: of what has been trusted for how long, and of certificates.
+        answering: whether reviews have been answered for a while.
     """
 
     def __init__(
@@ -106,7 +107,9 @@ class CertificateKeeper:
         leading: Callable[[], bool],
         supervisor: Supervisor,
         clock: Clock,
+        answering: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._answering = answering
         self._client, self._store, self._serving = client, store, serving
         self._watched = watched
         self._names, self._address, self._paths = names, address, paths
@@ -208,7 +211,9 @@ class CertificateKeeper:
     async def _published(self, configurations: list[_Found], authorities: bytes) -> list[_Found]:
         written = []
         for each in configurations:
-            wanted = desired(each.document, self._paths, self._address, authorities)
+            wanted = desired(
+                each.document, self._paths, self._address, authorities, answering=self._answering()
+            )
             if wanted != each.document:
                 wanted = await self._updated(each.which, wanted)
             written.append(each._replace(document=wanted))

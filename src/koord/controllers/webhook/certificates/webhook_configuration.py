@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TEMPLATE = "template"
 """The annotation that keeps the list as it was first, as JSON."""
+_IGNORE, _FAIL = "Ignore", "Fail"
 _INJECTED = (
     "cert-manager.io/inject-ca-from",
     "cert-manager.io/inject-ca-from-secret",
@@ -71,7 +72,12 @@ def bundles(document: Document) -> list[bytes]:
 
 
 def desired(
-    document: Document, paths: Collection[str], address: WebhookAddress, bundle: bytes
+    document: Document,
+    paths: Collection[str],
+    address: WebhookAddress,
+    bundle: bytes,
+    *,
+    answering: bool = True,
 ) -> Document:
     """A configuration as it is to be; the argument is left as it is.
 
@@ -83,6 +89,8 @@ def desired(
         paths: those that have a handler.
         address: where to call.
         bundle: PEM to trust; left as it is where somebody else writes that.
+        answering: whether who is called answers by now. Until then a ``Fail`` of the template that
+            is not in force yet stays out, for nothing could be created.
 
     Raises:
         KoordError: the annotation cannot be read.
@@ -95,7 +103,9 @@ def desired(
     present = {each.get("name"): each for each in document.get("webhooks") or ()}
     trust = None if is_injected(document) else base64.b64encode(bundle).decode("ascii")
     made["webhooks"] = [
-        _entry(each, present.get(each.get("name"), each), address, trust)
+        _entry(
+            _in_force(each, present, answering), present.get(each.get("name"), each), address, trust
+        )
         for each in first
         if _path(each) in paths
     ]
@@ -113,6 +123,16 @@ def _template(document: Document) -> list[Document]:
     except (msgspec.DecodeError, RecursionError):
         field = f"metadata.annotations[{TEMPLATE}]"
         raise KoordError(title, field, text, "a list of webhooks as JSON") from None
+
+
+def _in_force(first: Document, present: dict[Any, Document], answering: bool) -> Document:
+    """An entry of the template with the failure policy that may be in force now."""
+    if answering or first.get("failurePolicy", _FAIL) != _FAIL:
+        return first
+    now = present.get(first.get("name"), {"failurePolicy": _IGNORE})
+    return (
+        first if now.get("failurePolicy", _FAIL) == _FAIL else {**first, "failurePolicy": _IGNORE}
+    )
 
 
 def _entry(
