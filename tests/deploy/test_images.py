@@ -39,6 +39,14 @@ def test_images_begin_with_nothing_and_run_nothing(target: str) -> None:
     assert 'org.opencontainers.image.version="${VERSION}"' in text
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_compiled_modules_have_no_time_in_them(target: str) -> None:
+    """What the interpreter writes of what it imports itself would, and would be kept."""
+    text = stages()[f"{target}-root"][1]
+    assert "PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1" in text
+    assert "unchecked-hash" in text
+
+
 def test_only_the_agent_is_root() -> None:
     assert "USER 65532:65532" in stages()["koord"][1]
     assert "USER" not in stages()["agent"][1]
