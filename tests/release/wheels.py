@@ -110,7 +110,7 @@ def attempt(version: str, python: Path, wheel: Path, expected: dict[str, str]) -
     place = call(alone, "-c", "import koord; print(koord.__file__)", cwd="/").strip()
     if not Path(place).is_relative_to(alone.parents[1]):
         raise EngineError(f"{wheel.name}: not the installed one but {place}")
-    # Without any extra, as after `pip install koord`; vectors also use the embedded server's patches.
+    # Without any extra, as after `pip install koord`; vectors also use what patches objects.
     got = answers(alone, TABLES)
     _pip(alone, f"koord[sim] @ {wheel.as_uri()}")
     got |= answers(alone, *AREAS)
