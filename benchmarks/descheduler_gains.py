@@ -1,53 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a descheduler gains over a day in virtual time: nobody, one by one, planned.
+"""What a descheduler gains over a day in virtual time, a line a run: for long series of seeds.
+
+The figures are those of ``koord simulate colocation --descheduler``, which shows means.
 
 ``python -m benchmarks.descheduler_gains --scenario examples/scenarios/wandering-hot-spot.yaml
---hours 11 --seeds 1-3``
+--seeds 1-3``
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+from koord.cli.commands.simulate.descheduling import NODES, STEP, parse_rounds
 from koord.cli.options.values import parse_seeds
+from koord.simulator.colocation.descheduling import summary
 from koord.simulator.colocation.descheduling.comparison import descheduled_day
-from koord.simulator.colocation.descheduling.movable_services import DeschedulingMode
 from koord.simulator.colocation.inputs import scenario_file
 
-HEAD = "who moves    seed  >65 %  >80 %  moves undone held  short    CPU  CPU s"
+if TYPE_CHECKING:
+    from koord.simulator.colocation.descheduling.comparison import DeschedulingResult
 
 
 def main() -> None:
-    """A line a run, then means."""
+    """A line a run as soon as it is done, then means."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--scenario", type=Path)
-    parser.add_argument("--nodes", type=int, default=20)
+    parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--hours", type=float, default=24.0)
     parser.add_argument("--seeds", default="1-10")
-    parser.add_argument("--modes", default="none,one by one,planned")
+    parser.add_argument("--rounds")
     given = parser.parse_args()
     day = scenario_file.shipped() if given.scenario is None else scenario_file.load(given.scenario)
-    day = scenario_file.varied(day, nodes=given.nodes, hours=given.hours, step="60s")
-    print(HEAD, flush=True)
-    for mode in map(DeschedulingMode, given.modes.split(",")):
-        rows = []
-        for seed in parse_seeds(given.seeds, "--seeds"):
-            began = time.process_time()
-            found = descheduled_day(day, seed, mode)
-            row = (*found.hot_percent, *found[1:], time.process_time() - began)
-            rows.append(row)
-            _show(mode, str(seed), row)
-        _show(mode, "mean", tuple(np.mean(rows, axis=0)))
+    day = scenario_file.varied(day, nodes=given.nodes, hours=given.hours, step=STEP)
+    print("seed ", *(f"{head:>10}" for head in summary.HEADS), "CPU seconds", flush=True)
+    results = []
+    for seed in parse_seeds(given.seeds, "--seeds"):
+        for mode in parse_rounds(given.rounds):
+            results.append(descheduled_day(day, seed, mode))
+            _show(str(seed), results[-1:], results[-1].seconds)
+    _show("mean", results, sum(each.seconds for each in results))
 
 
-def _show(mode: DeschedulingMode, seed: str, row: tuple[float, ...]) -> None:
-    hot, very, moves, undone, held, short, cpu, seconds = row
-    print(f"{mode:<12} {seed:>4} {hot:6.2f} {very:6.2f} {moves:6.1f} {undone:6.1f} {held:5.0f}"
-          f" {short:6.3f} {cpu:6.2f} {seconds:6.0f}", flush=True)  # fmt: skip
+def _show(name: str, results: list[DeschedulingResult], seconds: float) -> None:
+    for row in summary.rows(summary.means(results)):
+        print(f"{name:<5}", *(f"{cell:>10}" for cell in row), f"{seconds:11.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 
 Realistic pods (``tests.kube.pods``) as an informer keeps them, nodes with NodeMetrics, and one
 profile with LowNodeLoad and five plugins of kubernetes-sigs/descheduler behind DefaultEvictor. A
-tenth of the nodes is high. Evictions are taken and nothing comes of them. Prints one JSON document.
+tenth of the nodes is high. Evictions are taken and nothing comes of them. ``--planned`` plans the
+rounds, and says for how long at most the rest of the program waits. Prints one JSON document.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ from koord.controllers.descheduler.config.load import decode
 from koord.controllers.descheduler.framework.points import PodEviction
 from koord.controllers.descheduler.framework.registry import PluginRegistry
 from koord.controllers.descheduler.framework.round import Descheduling
+from koord.controllers.descheduler.planning.landing import LandingNodes
+from koord.controllers.descheduler.planning.planner import PlannedRounds
 from koord.controllers.descheduler.snapshot import ClusterSnapshot
+from koord.controllers.scheduler.config.load import shipped
+from koord.controllers.scheduler.registry import Registry
 from tests.kube.pods import node_name
 
 PODS, NODES = 100_000, 5_000
@@ -147,6 +152,63 @@ def round_seconds(rounds: Descheduling, view: ClusterSnapshot) -> float:
     return seconds
 
 
+def planned_rounds(view: ClusterSnapshot) -> PlannedRounds:
+    """Rounds of the profile, planned over the cluster of a snapshot and not carried out."""
+    registry, clock = Registry([]), VirtualClock(NOW)
+    names = sorted({pod.spec.scheduler_name for pod in view.pods})
+    objects = [*view.nodes, *view.pods, *view.node_metrics.values()]
+    landing = LandingNodes.of(objects, shipped(registry, *names), registry, clock)
+    return PlannedRounds(
+        descheduling(Evictions()),
+        lambda snapshot: landing,
+        {"cpu": 75.0, "memory": 80.0},
+        clock.wall_seconds,
+        dry_run=True,
+    )
+
+
+async def _longest_wait(ended: asyncio.Event) -> float:
+    """The most CPU seconds between two turns of the loop, until something has ended."""
+    longest, last = 0.0, time.process_time()
+    while not ended.is_set():
+        await asyncio.sleep(0)
+        now = time.process_time()
+        longest, last = max(longest, now - last), now
+    return longest
+
+
+def plan_seconds(rounds: PlannedRounds, view: ClusterSnapshot) -> tuple[float, float, int]:
+    """CPU seconds of one plan, the most of them at a time, and its steps."""
+
+    async def whole() -> tuple[float, float, int]:
+        ended = asyncio.Event()
+        beside = asyncio.create_task(_longest_wait(ended))
+        started = time.process_time()
+        plan = await rounds.plan(view)
+        seconds = time.process_time() - started
+        ended.set()
+        assert plan.errors == []
+        return seconds, await beside, len(plan.steps)
+
+    return asyncio.run(whole())
+
+
+def measure_planned(pods: int, count: int, rounds: int) -> dict[str, float]:
+    """CPU seconds of planned rounds."""
+    informer, _ = asyncio.run(synced(pods, 7, True))
+    view = snapshot([pod for _, pod in informer.items()], count)
+    made = planned_rounds(view)
+    found = [plan_seconds(made, again(view)) for _ in range(rounds)]
+    return {
+        "pods": pods,
+        "nodes": count,
+        "steps": found[-1][2],
+        "first_round_seconds": round(found[0][0], 3),
+        "warm_round_seconds": round(min(each[0] for each in found), 3),
+        "longest_wait_seconds": round(min(each[1] for each in found), 3),
+    }
+
+
 def measure(pods: int, count: int, rounds: int) -> dict[str, float]:
     """CPU seconds of rounds, and what the process holds after them."""
     asyncio.run(synced(WARM_UP_PODS, 1, True))
@@ -179,8 +241,10 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=PODS)
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--planned", action="store_true")
     given = parser.parse_args()
-    print(json.dumps(measure(given.pods, given.nodes, given.rounds)))
+    how = measure_planned if given.planned else measure
+    print(json.dumps(how(given.pods, given.nodes, given.rounds)))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.ratio import compare
+from koord.simulator.colocation.descheduling.comparison import compare as compare_rounds
+from koord.simulator.colocation.descheduling.movable_services import DeschedulingMode
 from koord.simulator.colocation.execution.run import simulate
 from koord.simulator.colocation.inputs import scenario_file, slo_config
 from koord.simulator.colocation.inputs.scenario import SchedulingDelay
@@ -26,6 +28,7 @@ TIMES = 10
 _DELAY = SchedulingDelay(0.05, 0.2)
 _ROOT = Path(__file__).resolve().parents[1]
 _SHIPPED = _ROOT / "src/koord/simulator/colocation/inputs/mixed-day.yaml"
+_HOT_SPOT = _ROOT / "examples/scenarios/wandering-hot-spot.yaml"
 _LENDS_MORE = _ROOT / "examples/settings/reclaim-72.yaml"
 
 
@@ -57,3 +60,14 @@ def test_a_day_gains_and_services_are_hardly_short(given: Path | None, gain: flo
     found = simulate(slo_config.overlaid(day, given) if given else day, 1, processes=1)
     assert found.utilisation_ratio >= gain
     assert found.added_short_percent < 0.1
+
+
+def test_planned_rounds_cool_machines_with_half_the_moves() -> None:
+    """The first hour of a hot spot; whole days stand in docs/guide-descheduler.md."""
+    hour = scenario_file.varied(scenario_file.load(_HOT_SPOT), nodes=10, hours=1)
+    without, walked, planned = compare_rounds(hour, [2], list(DeschedulingMode))
+    assert without.hot_percent[0] > 10
+    assert planned.hot_percent[0] < 0.5 * without.hot_percent[0]
+    assert planned.hot_percent[0] < walked.hot_percent[0]
+    assert planned.moves <= 0.5 * walked.moves
+    assert planned.undone == 0

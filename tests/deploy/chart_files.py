@@ -15,7 +15,8 @@ from koord.controllers.scheduler.config.defaults import shipped_document
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy" / "charts" / "koord"
-COPIED = ("crds", "policies", "rbac", "webhook")
+COPIED = ("alerts", "crds", "dashboards", "policies", "rbac", "webhook")
+_SUFFIXES = (".json", ".yaml")
 _DESCHEDULER = {
     "apiVersion": "descheduler/v1alpha2",
     "kind": "DeschedulerConfiguration",
@@ -53,7 +54,8 @@ def contents() -> dict[str, str]:
     sources = {
         f"{folder}/{path.name}": path
         for folder in COPIED
-        for path in (deploy / folder).glob("*.yaml")
+        for path in (deploy / folder).iterdir()
+        if path.suffix in _SUFFIXES
     }
     sources["priorityclasses.yaml"] = deploy / "priorityclasses.yaml"
     files = {name: path.read_text(encoding="utf-8") for name, path in sorted(sources.items())}
@@ -73,8 +75,8 @@ def main() -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    for path in folder.rglob("*.yaml"):
-        if str(path.relative_to(folder)) not in wanted:
+    for path in folder.rglob("*"):
+        if path.suffix in _SUFFIXES and str(path.relative_to(folder)) not in wanted:
             path.unlink()
 
 

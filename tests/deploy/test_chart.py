@@ -177,6 +177,23 @@ def test_configuration_is_laid_over_the_default(tmp_path: Path) -> None:
     assert yaml.safe_load(text)["dryRun"] is True
 
 
+def test_dashboards_and_alerts_come_where_they_are_asked_for(tmp_path: Path) -> None:
+    assert not [each for each in objects(tmp_path) if each["kind"] == "PrometheusRule"]
+    settings = "monitoring.dashboards.enabled=true,monitoring.alerts.enabled=true"
+    found = objects(tmp_path, "--set", settings, "--set", "monitoring.namespace=watching")
+    files = {
+        name: json.loads(text)
+        for each in named(found, "ConfigMap").values()
+        if each["metadata"]["labels"].get("grafana_dashboard") == "1"
+        for name, text in each["data"].items()
+        if each["metadata"]["namespace"] == "watching"
+    }
+    folder = CHART / "files" / "dashboards"
+    assert files == {path.name: json.loads(path.read_text()) for path in folder.iterdir()}
+    (rule,) = named(found, "PrometheusRule").values()
+    assert rule["spec"] == yaml.safe_load((CHART / "files/alerts/koord.yaml").read_text())
+
+
 def _arguments(pod: Document) -> list[str]:
     (container,) = pod["spec"]["containers"]
     return list(container["args"])

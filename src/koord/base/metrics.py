@@ -7,7 +7,7 @@ without it, :func:`registry` gives a registry whose metrics accept everything an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,6 +41,22 @@ class Metric(Protocol):
         ...
 
 
+class MetricDescription(NamedTuple):
+    """A metric as it was declared.
+
+    Attributes:
+        name: as it is exposed; a counter's ends in ``_total``.
+        kind: ``counter``, ``gauge`` or ``histogram``.
+        doc: what it is.
+        labels: their names.
+    """
+
+    name: str
+    kind: str
+    doc: str
+    labels: tuple[str, ...]
+
+
 class MetricRegistry(Protocol):
     """The metrics of one component. Names are given whole, in the original's form or as
     ``koord_<component>_...``.
@@ -64,6 +80,10 @@ class MetricRegistry(Protocol):
         """All, or the metrics whose names are chosen, in Prometheus' text format."""
         ...
 
+    def descriptions(self) -> list[MetricDescription]:
+        """What was declared, in that order; nothing where ``prometheus-client`` is missing."""
+        ...
+
 
 def registry() -> MetricRegistry:
     """A new registry: Prometheus' own where the package is there, else one that keeps nothing."""
@@ -78,19 +98,20 @@ class _PrometheusRegistry:
     def __init__(self, client: Any) -> None:
         self._client = client
         self._registry = client.CollectorRegistry()
+        self._described: list[MetricDescription] = []
 
     def counter(self, name: str, doc: str, labels: Sequence[str] = ()) -> Metric:
         from koord.base.metric_types.counter import Counter
 
         metric = Counter(name, doc, tuple(labels))
-        self._registry.register(metric)
+        self._register(metric, f"{name.removesuffix('_total')}_total", "counter", doc, labels)
         return metric
 
     def gauge(self, name: str, doc: str, labels: Sequence[str] = ()) -> Metric:
         from koord.base.metric_types.gauge import Gauge
 
         metric = Gauge(name, doc, tuple(labels))
-        self._registry.register(metric)
+        self._register(metric, name, "gauge", doc, labels)
         return metric
 
     def histogram(
@@ -100,12 +121,20 @@ class _PrometheusRegistry:
 
         chosen = tuple(buckets) or self._client.Histogram.DEFAULT_BUCKETS
         metric = HistogramMetric(name, doc, tuple(labels), chosen)
-        self._registry.register(metric)
+        self._register(metric, name, "histogram", doc, labels)
         return metric
+
+    def _register(self, metric: Any, name: str, kind: str, doc: str, labels: Sequence[str]) -> None:
+        """Registers it; a ValueError where the name is taken."""
+        self._registry.register(metric)
+        self._described.append(MetricDescription(name, kind, doc, tuple(labels)))
 
     def expose(self, chosen: Callable[[str], bool] = bool) -> bytes:
         text: bytes = self._client.generate_latest(_Chosen(self._registry, chosen))
         return text
+
+    def descriptions(self) -> list[MetricDescription]:
+        return list(self._described)
 
 
 class _Chosen:
@@ -156,3 +185,6 @@ class _NullRegistry:
     def expose(self, chosen: Callable[[str], bool] = bool) -> bytes:
         del chosen
         return b""
+
+    def descriptions(self) -> list[MetricDescription]:
+        return []

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
+from koord.cli.commands.bundle.command import support_bundle
 from koord.cli.commands.check.command import check
 from koord.cli.commands.migrate.command import migrate
 from koord.cli.commands.up.background import down, status
@@ -57,6 +58,7 @@ _VERBS: dict[str, Callable[..., None]] = {
     "up": up,
     "status": status,
     "down": down,
+    "support-bundle": support_bundle,
     "completion": completion,
 }
 _TEXT = """\

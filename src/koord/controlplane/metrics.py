@@ -18,22 +18,22 @@ class ServerMetrics:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._registry = metrics.registry()
-        self._requests = self._registry.counter(
+        self.registry = metrics.registry()
+        self._requests = self.registry.counter(
             "apiserver_request_total", "Requests answered.", ("verb", "code")
         )
-        self._watches = self._registry.gauge("koord_controlplane_watches", "Watches that are open.")
-        self._objects = self._registry.gauge(
+        self._watches = self.registry.gauge("koord_controlplane_watches", "Watches that are open.")
+        self._objects = self.registry.gauge(
             "apiserver_resource_objects", "Objects stored.", ("resource",)
         )
-        self._changes = self._registry.gauge(
+        self._changes = self.registry.gauge(
             "koord_controlplane_log_changes", "Changes that watches can resume from.",
             ("resource",),
         )  # fmt: skip
-        self._bytes = self._registry.gauge(
+        self._bytes = self.registry.gauge(
             "koord_controlplane_log_bytes", "Text of these changes.", ("resource",)
         )
-        self._version = self._registry.gauge(
+        self._version = self.registry.gauge(
             "koord_controlplane_resource_version", "Version of the last change."
         )
         self._counted: dict[tuple[str, int], Metric] = {}
@@ -59,4 +59,4 @@ class ServerMetrics:
             self._objects.labels(name).set(len(collection.entries))
             self._changes.labels(name).set(len(collection.log))
             self._bytes.labels(name).set(collection.log_bytes)
-        return self._registry.expose()
+        return self.registry.expose()

@@ -41,18 +41,22 @@ def pages(figures: Callable[[], bytes], ready: Callable[[], bool]) -> dict[str, 
     """
     found: dict[str, Page] = {"/version": _document(VERSION)}
     for path in ("/healthz", "/livez"):
-        found[path] = _text(lambda: b"ok")
+        found[path] = text_page(lambda: b"ok")
     found["/readyz"] = _readiness(ready)
-    found["/metrics"] = _text(figures)
+    found["/metrics"] = text_page(figures)
     found["/.well-known/openid-configuration"] = _nothing
     return found
 
 
 def _document(document: dict[str, Any]) -> Page:
-    return _text(lambda: msgspec.json.encode(document), JSON)
+    return text_page(lambda: msgspec.json.encode(document), JSON)
 
 
-def _text(content: Callable[[], bytes], content_type: str = "text/plain; charset=utf-8") -> Page:
+def text_page(
+    content: Callable[[], bytes], content_type: str = "text/plain; charset=utf-8"
+) -> Page:
+    """A page whose text is made anew for each request."""
+
     async def show(request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
@@ -62,7 +66,7 @@ def _text(content: Callable[[], bytes], content_type: str = "text/plain; charset
 
 
 def _readiness(ready: Callable[[], bool]) -> Page:
-    fine = _text(lambda: b"ok")
+    fine = text_page(lambda: b"ok")
 
     async def show(request: Request) -> Response:
         if ready():

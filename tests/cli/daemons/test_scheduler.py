@@ -37,6 +37,7 @@ def said(code: str, *words: object) -> tuple[int, str, str]:
         (("--feature-gates", "Nope=true"), "Nope"),
         (("--port", "70000"), "expected a whole number from 0 to 65535"),
         (("--quota-scope", "all"), "--quota-scope: got 'all', expected cluster or namespace"),
+        (("--queue-fairness", "all"), "--queue-fairness: got 'all', expected none or namespace"),
         (("--kubeconfig", "{folder}/none"), "none"),
         (("--scheduling-timeout", "soon"), "expected a duration such as 30s, or 0"),
         (("--nope",), "--nope"),

@@ -23,6 +23,7 @@ from koord.base import faults
 from koord.base.clock import VirtualClock, VirtualLoop
 from koord.base.faults import FaultPlan, FaultRule
 from koord.controllers.descheduler.migration.arbitration.job_index import is_open
+from koord.controllers.descheduler.migration.arbitration.pod_index import gang_of
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch
@@ -48,6 +49,7 @@ POD_MILLI, NODE_MILLI = 1000, 8000
 QUIET_MILLI, BUSY_MILLI = 200, 4000
 HIGH_MILLI = NODE_MILLI * 70 // 100
 REPORT_SECONDS = 30.0
+_ON_ITS_WAY_SECONDS = 1.0
 
 
 class PlannedChecks(Checks):
@@ -62,9 +64,21 @@ class PlannedChecks(Checks):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.reported: Counter[str] = Counter()
+        self._before: dict[str, tuple[float, int]] = {}
         self.is_calm = True
         self.planned = 0
         self._seen: set[str] = set()
+
+    def report(self, name: str, milli: int, now: float) -> None:
+        """What a node's system uses is reported."""
+        self._before[name] = now, self.reported[name]
+        self.reported[name] = milli
+
+    def _used(self, name: str) -> int:
+        """By a report that who planned may have seen: one of just now is on its way."""
+        at, before = self._before.get(name, (0.0, 0))
+        fresh = self._world.clock.wall_seconds() - at < _ON_ITS_WAY_SECONDS
+        return max(before, self.reported[name]) if fresh else self.reported[name]
 
     async def before_eviction(self, name: str) -> None:
         """A pod that a plan moves goes once its place is held elsewhere."""
@@ -116,8 +130,10 @@ class PlannedChecks(Checks):
         leave = {each.spec.pod_ref.uid for each in others if each.spec.pod_ref}
         node = pod.spec.node_name
         there = [uid for uid, each in pods.items() if each.spec.node_name == node]
-        used = self.reported[node] + POD_MILLI * len([uid for uid in there if uid not in leave])
-        assert used > HIGH_MILLI, (
+        used = self._used(node) + POD_MILLI * len([uid for uid in there if uid not in leave])
+        # The first of a gang says for all why they move.
+        follows = gang_of(pod) and any(gang_of(pods[uid]) for uid in leave if uid in pods)
+        assert follows or used > HIGH_MILLI, (
             f"{pod.metadata.name} is to leave {node}, which uses {used} of {NODE_MILLI} once "
             "those that move already have left it"
         )
@@ -180,7 +196,7 @@ class PlannedHistory(MigrationHistory):
                 for pod in pods
             ],
         }
-        self.checks.reported[name] = self.system[name]
+        self.checks.report(name, self.system[name], self.world.clock.wall_seconds())
         change = Patch.merge({"status": status})
         await self.world.client.patch(NodeMetric, name, change, subresource="status")
 

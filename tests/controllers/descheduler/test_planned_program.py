@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from koord.api.protocol import keys
 from koord.base.clock import VirtualClock
@@ -16,19 +16,25 @@ from tests.kube.harness import logged
 if TYPE_CHECKING:
     from tests.controllers.descheduler.planned_program import PlannedWorld
 
+GANG = {
+    "gang.scheduling.koordinator.sh/name": "web",
+    "gang.scheduling.koordinator.sh/min-available": "3",
+}
 
-async def _hot(world: PlannedWorld, replicas: int = 4) -> str:
+
+async def _hot(world: PlannedWorld, replicas: int = 4, gang: Any = None) -> str:
     """Pods of one Deployment, and a node that its pods keep at 90 %; the node's name."""
     for number in range(3):
         await world.node(f"n{number}", cpu="4")
-    await world.deployment("web", replicas, cpu="500m")
+    await world.deployment("web", replicas, cpu="500m", **({"annotations": gang} if gang else {}))
     pods = await world.running(replicas)
     by_node = Counter(pod.spec.node_name for pod in pods)
     hot = min(by_node, key=lambda name: (-by_node[name], name))
     for name in sorted(node for node in ("n0", "n1", "n2")):
         own = [pod.metadata.name for pod in pods if pod.spec.node_name == name]
         use = dict.fromkeys(own, 1000) if name == hot else dict.fromkeys(own, 100)
-        await world.load(name, use, system="1600m" if name == hot else "100m")
+        busy = "2200m" if gang else "1600m"
+        await world.load(name, use, system=busy if name == hot else "100m")
     return hot
 
 
@@ -61,6 +67,28 @@ def test_a_pod_leaves_a_busy_node_for_the_place_that_the_plan_gave_it() -> None:
         assert (app.plan.steps, app.plan.overload_before) == ([], 0.0)
 
     play(story, configuration(BY_LOAD), clock)
+
+
+def test_all_of_a_gang_go_where_the_plan_has_them() -> None:
+    clock = VirtualClock(NOW)
+
+    async def story(world: PlannedWorld) -> None:
+        await _hot(world, 3, GANG)
+        await asyncio.sleep(60)
+        jobs = await world.jobs()
+        assert [job.status.phase for job in jobs] == ["Succeeded"] * 3
+        planned = [job.metadata.annotations[keys.PLANNED_NODE] for job in jobs]
+        assert planned == [job.status.node_name for job in jobs]
+        why = Counter(job.metadata.annotations[keys.EVICT_REASON].split()[0] for job in jobs)
+        assert why == {"node": 1, "moves": 2}
+        history = world.program.app.history.newest_first()
+        (past,) = [each for each in history if each.counts.get("evicted")]
+        assert past.counts == {"evicted": 3}
+
+    limits = {"maxMigratingPerNode": 3, "maxMigratingPerWorkload": 3, "evictBurst": 3,
+              "maxUnavailablePerWorkload": 3, "skipCheckExpectedReplicas": True,
+              "objectLimiters": {"workload": {"duration": "10s", "burst": 3}}}  # fmt: skip
+    play(story, configuration(BY_LOAD, migration=limits), clock)
 
 
 def test_a_dry_run_prints_the_plan_and_moves_nothing() -> None:

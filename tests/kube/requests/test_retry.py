@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from koord.base import metrics
 from koord.kube.errors import ApiError, Status, StatusDetails, TransportError
+from koord.kube.requests.rate_limiter import RateLimiter
 from koord.kube.requests.retry import (
     CallMetrics,
-    RateLimiter,
     RetryingCaller,
     RetryPolicy,
     on_conflict,

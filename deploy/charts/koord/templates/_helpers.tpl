@@ -325,6 +325,8 @@ metadata:
   labels:
     {{- include "koord.labels" $root | nindent 4 }}
 spec:
+  # So that alerts and dashboards know a component by its name.
+  jobLabel: koord-app
   selector:
     matchLabels:
       koord-app: {{ .name }}

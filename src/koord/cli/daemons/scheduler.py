@@ -69,6 +69,13 @@ class ReachScope(StrEnum):
     NAMESPACE = "namespace"
 
 
+class QueueFairness(StrEnum):
+    """Who takes turns among pods of equal priority."""
+
+    NONE = "none"
+    NAMESPACE = "namespace"
+
+
 class SchedulerFlags(NamedTuple):
     """What the command line says beside files."""
 
@@ -81,6 +88,7 @@ class SchedulerFlags(NamedTuple):
     dry_run: bool = False
     quota_scope: str = ""
     reservation_scope: str = ""
+    queue_fairness: str = ""
     secure: SecurePortOptions = SecurePortOptions()
 
 
@@ -143,6 +151,12 @@ def _read_scope(option: str) -> Callable[[str], ReachScope]:
     return read
 
 
+def _read_fairness(text: str) -> QueueFairness:
+    if text in list(QueueFairness):
+        return QueueFairness(text)
+    raise KoordError("--queue-fairness", "", text, "none or namespace")
+
+
 _QuotaScope = Annotated[
     ReachScope | None,
     typer.Option(
@@ -159,6 +173,15 @@ _ReservationScope = Annotated[
         metavar="cluster|namespace",
         parser=_read_scope("--reservation-scope"),
         help="whose pods an owner without a namespace means; overrides the configuration",
+    ),
+]
+_QueueFairness = Annotated[
+    QueueFairness | None,
+    typer.Option(
+        "--queue-fairness",
+        metavar="none|namespace",
+        parser=_read_fairness,
+        help="who takes turns among pods of equal priority; overrides the configuration",
     ),
 ]
 _Verbosity = Annotated[
@@ -193,6 +216,7 @@ def scheduler(
     dry_run: _DryRun = False,
     quota_scope: _QuotaScope = None,
     reservation_scope: _ReservationScope = None,
+    queue_fairness: _QueueFairness = None,
     secure_port: SecurePortNumber = 0,
     tls_cert_file: TLSCertificate = "",
     tls_private_key_file: TLSKey = "",
@@ -238,7 +262,7 @@ def scheduler(
     try:
         scheduler_flags = SchedulerFlags(
             address, port, feature_gates, leader_elect, timeout, api_check, dry_run,
-            quota_scope or "", reservation_scope or "", secure,
+            quota_scope or "", reservation_scope or "", queue_fairness or "", secure,
         )  # fmt: skip
         status = asyncio.run(_run(config, kubeconfig, scheduler_flags))
     except ModuleNotFoundError as error:
@@ -267,7 +291,9 @@ async def _run(
     registry = Registry()
     configuration = load(config, registry) if config is not None else shipped(registry, NAME)
     configuration = configuration.scoped(
-        scheduler_flags.quota_scope, scheduler_flags.reservation_scope
+        scheduler_flags.quota_scope,
+        scheduler_flags.reservation_scope,
+        scheduler_flags.queue_fairness,
     )
     for warning in configuration.warnings:
         log.get("scheduler").warning(warning)
@@ -281,8 +307,9 @@ async def _run(
     metrics = SchedulerMetrics(new_registry())
     told = begin_dry_run(scheduler_flags.dry_run, metrics.registry)
     client = Client(
-        transport, NAME, requests_per_second=limit, burst=configuration.burst, dry_run=told
-    )
+        transport, NAME, requests_per_second=limit, burst=configuration.burst,
+        registry=metrics.registry, dry_run=told,
+    )  # fmt: skip
     if scheduler_flags.leader_elect is None:
         scheduler_flags = scheduler_flags._replace(
             leader_elect=configuration.leader_election.leader_elect

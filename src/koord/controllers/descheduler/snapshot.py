@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from koord.api.kinds.nodemetric import NodeMetric
     from koord.api.kinds.nodeslo import NodeSLO
     from koord.api.kinds.pod import Pod
+    from koord.api.kinds.quota import PodGroup
     from koord.api.kinds.storage import PersistentVolumeClaim
     from koord.api.kinds.workloads import PodDisruptionBudget
 
@@ -40,6 +41,7 @@ class ClusterSnapshot:
         node_metrics: by node.
         node_slos: by node.
         pods_by_node: bound ones in the order of namespace and name; None to work them out.
+        pod_groups: PodGroups of all namespaces, as far as no plugin follows them by itself.
     """
 
     nodes: Sequence[Node]
@@ -51,6 +53,7 @@ class ClusterSnapshot:
     node_metrics: Mapping[str, NodeMetric] = field(default_factory=dict)
     node_slos: Mapping[str, NodeSLO] = field(default_factory=dict)
     pods_by_node: Mapping[str, Sequence[Pod]] | None = None
+    pod_groups: Sequence[PodGroup] = ()
 
     @cached_property
     def _pods_by_node(self) -> Mapping[str, Sequence[Pod]]:

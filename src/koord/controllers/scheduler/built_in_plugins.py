@@ -134,6 +134,7 @@ ARGS: Final[Mapping[str, type[PluginArgs]]] = {
     "DeviceShare": args_koord.DeviceShareArgs,
     "NodeResourcesFitPlus": args_koord.NodeResourcesFitPlusArgs,
     "ScarceResourceAvoidance": args_koord.ScarceResourceAvoidanceArgs,
+    "PrioritySort": args_koord.PrioritySortArgs,
     "SchedulingHint": args_koord.SchedulingHintArgs,
     "Reservation": args_gangs_and_quota.ReservationArgs,
     "ElasticQuota": args_gangs_and_quota.ElasticQuotaArgs,

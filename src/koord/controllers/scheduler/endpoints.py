@@ -98,10 +98,15 @@ class SchedulerEndpoints(Endpoints):
         return "starting" if self._app is None else self._app.views.readiness()
 
     def _refresh(self, metrics: SchedulerMetrics) -> None:
-        if self._app is not None:
-            queue = self._app.scheduler.queue
-            metrics.pending(queue.pending())
-            metrics.incoming(queue.incoming)
+        if self._app is None:
+            return
+        queue = self._app.scheduler.queue
+        metrics.pending(queue.pending())
+        metrics.incoming(queue.incoming)
+        metrics.unschedulable(queue.rejected())
+        for plugin in self._app.scheduler.plugins:
+            if hasattr(plugin, "refresh_metrics"):
+                plugin.refresh_metrics()
 
     def _handler(self, answer: Callable[[App, web.Request], Any], invalid: int = 400) -> Any:
         """

@@ -48,6 +48,11 @@ class SchedulerMetrics:
         self._pending = into.gauge(
             "scheduler_pending_pods", "Pods that wait, by queue.", ("queue",)
         )
+        self._unschedulable = into.gauge(
+            "scheduler_unschedulable_pods",
+            "Pods that wait after a rejection, once for each plugin that rejected them.",
+            ("plugin", "profile"),
+        )
         self._drift = into.gauge(
             "koord_scheduler_cache_drift",
             "Differences found between the cache and the API, by kind.",
@@ -135,6 +140,12 @@ class SchedulerMetrics:
         """Sets how many pods wait; called before metrics are read."""
         for queue, count in by_queue.items():
             self._pending.labels(queue).set(count)
+
+    def unschedulable(self, rejected: Mapping[tuple[str, str], int]) -> None:
+        """Sets how many pods wait after a rejection, by plugin and profile; all others go."""
+        self._unschedulable.clear()
+        for labels, count in rejected.items():
+            self._unschedulable.labels(*labels).set(count)
 
     def _of(self, result: str, profile: str) -> tuple[Metric, Metric, Metric]:
         found = self._children.get((result, profile))

@@ -12,11 +12,13 @@ With views that are fed by hand and no client this is a scheduler without a clus
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.controllers.scheduler.cache.event_handlers import EventHandlers
+from koord.controllers.scheduler.config.args_koord import BY_NAMESPACE, PrioritySortArgs
 from koord.controllers.scheduler.cycles.scheduling_loop import LoopDependencies, SchedulingLoop
 from koord.controllers.scheduler.cycles.surrogate_pods import SurrogatePods
 from koord.controllers.scheduler.decision.decider import Decider
@@ -26,7 +28,7 @@ from koord.controllers.scheduler.job_planning.planner import JobPlanner
 from koord.controllers.scheduler.metrics import SchedulerMetrics
 from koord.controllers.scheduler.plugins.kubernetes.priority_sort import PrioritySort
 from koord.controllers.scheduler.queue import events as ev
-from koord.controllers.scheduler.queue.options import QueueProfile, priority_sort
+from koord.controllers.scheduler.queue.options import QueueOptions, QueueProfile, priority_sort
 from koord.controllers.scheduler.queue.pod_size import is_oversized
 from koord.controllers.scheduler.queue.scheduling_queue import SchedulingQueue
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.cluster_state import ClusterState
     from koord.controllers.scheduler.config import Profile
     from koord.controllers.scheduler.decision.decider import Decision
-    from koord.controllers.scheduler.queue.options import QueueOptions, SortKey
+    from koord.controllers.scheduler.queue.options import SortKey
     from koord.controllers.scheduler.queue.queued_pod import QueuedPod
     from koord.controllers.scheduler.registry import Registry
 
@@ -79,7 +81,7 @@ class Scheduler:
                 world.accounts.listen(plugin)
         nominations = QueueNominations(world.table)
         sort_key = _sort_key(profiles[0], sets[profiles[0].scheduler_name])
-        self.queue = self._queue(sets, sort_key, options)
+        self.queue = self._queue(sets, sort_key, _queue_options(profiles[0], options))
         nominations.nominator = self.queue.nominator
         self.deciders = self._deciders(nominations)
         self.feed = EventHandlers(
@@ -184,6 +186,14 @@ def _queue_profile(plugins: ProfilePlugins, instances: Mapping[str, Any]) -> Que
     gates = [(plugin.name, plugin.pre_enqueue) for plugin in plugins.pre_enqueue]
     events = {name: plugin.events() for name, plugin in instances.items()}
     return QueueProfile(gates, {**events, ev.OWN: ev.own_events()})
+
+
+def _queue_options(profile: Profile, options: QueueOptions | None) -> QueueOptions:
+    """The options, and whether namespaces take turns, which is PrioritySort's to say."""
+    sort = profile.at("queueSort")[:1]
+    args = profile.args.get(PrioritySort.name) if list(sort) == [PrioritySort.name] else None
+    by_namespace = isinstance(args, PrioritySortArgs) and args.fairness == BY_NAMESPACE
+    return replace(options or QueueOptions(), fair=by_namespace)
 
 
 def _sort_key(profile: Profile, instances: Mapping[str, Any]) -> SortKey:

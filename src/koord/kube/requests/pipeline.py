@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from koord.kube.codec.decoder import refusal
 from koord.kube.errors import ApiError
-from koord.kube.requests.retry import CallMetrics, RateLimiter, RetryingCaller, RetryPolicy
+from koord.kube.requests.rate_limiter import RateLimiter
+from koord.kube.requests.retry import CallMetrics, RetryingCaller, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 # These keep a controller's lead and its voice: they must not queue behind its other work.
 _OWN_LIMIT = ("leases", "events")
 _READS = ("GET", "HEAD")
+
+
+def namespace_of_path(path: str) -> str:
+    """The namespace that a path names; ``""`` if none."""
+    return path.partition("/namespaces/")[2].partition("/")[0]
 
 
 class RequestPipeline:
@@ -95,7 +101,8 @@ class RequestPipeline:
 
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         bucket = self._bucket(kind)
-        return self._caller.call(attempt, verb or request.method, repeatable, seconds, bucket)
+        flow = "" if bucket is None else namespace_of_path(request.path)
+        return self._caller.call(attempt, verb or request.method, repeatable, seconds, bucket, flow)
 
     async def open(self, request: Request, kind: Kind, timeout_seconds: float | None) -> Stream:
         """Begins a watch; raises as :meth:`send`."""

@@ -8,7 +8,6 @@ drives it.
 from __future__ import annotations
 
 import asyncio
-import math
 from typing import TYPE_CHECKING, TypeVar
 
 from koord.base import faults, rng
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from koord.base.metrics import Metric, MetricRegistry
+    from koord.kube.requests.rate_limiter import RateLimiter
 
 T = TypeVar("T")
 
@@ -86,49 +86,6 @@ class RetryPolicy:
         return whole * (1.0 - self._jitter * self._draw.random())
 
 
-class RateLimiter:
-    """A token bucket: ``burst`` requests at once, then ``per_second``; waiters go in order.
-
-    Args:
-        per_second: how fast tokens come back; with 0 none does.
-        burst: how many there are at most.
-    """
-
-    def __init__(self, per_second: float = 50.0, burst: int = 100) -> None:
-        self._per_second = per_second
-        self._burst = float(burst)
-        self._tokens = float(burst)
-        self._counted_at: float | None = None
-
-    async def acquire(self, most_seconds: float | None = None) -> float | None:
-        """Waits for a token.
-
-        Args:
-            most_seconds: who would wait longer gets none, at once; None for no limit: who waits
-                where no token comes back waits until it is cancelled.
-
-        Returns:
-            Seconds waited; None where there is no token in time.
-        """
-        now = asyncio.get_running_loop().time()
-        elapsed = 0.0 if self._counted_at is None else now - self._counted_at
-        self._counted_at = now
-        self._tokens = min(self._burst, self._tokens + elapsed * self._per_second) - 1.0
-        if self._tokens >= 0.0:
-            return 0.0
-        # A negative count is a queue: each waiter owes as many tokens as stand before it.
-        wait = -self._tokens / self._per_second if self._per_second > 0.0 else math.inf
-        if most_seconds is not None and wait >= most_seconds:
-            self._tokens += 1.0
-            return None
-        try:
-            await (asyncio.sleep(wait) if wait < math.inf else asyncio.Event().wait())
-        except asyncio.CancelledError:
-            self._tokens = min(self._burst, self._tokens + 1.0)
-            raise
-        return wait
-
-
 class CallMetrics:
     """Counts calls under client-go's names.
 
@@ -181,6 +138,7 @@ class RetryingCaller:
         repeatable: bool,
         timeout_seconds: float | None,
         limiter: RateLimiter | None = None,
+        flow: str = "",
     ) -> T:
         """Tries until an answer counts.
 
@@ -190,6 +148,7 @@ class RetryingCaller:
             repeatable: whether sending twice does no harm.
             timeout_seconds: for all tries and waits together; None for no limit.
             limiter: every try waits for a token of it; None for no limit.
+            flow: whose request it is, for the limiter.
 
         Raises:
             ApiError: the server refused.
@@ -202,7 +161,7 @@ class RetryingCaller:
         while True:
             # Most calls have no limiter, and go without the wait for one.
             if limiter is not None:
-                let_through = await self._throttle(limiter, verb, deadline)
+                let_through = await self._throttle(limiter, verb, deadline, flow)
                 started = time()
             left = None if deadline is None else deadline - started
             if not let_through or (left is not None and left <= 0.0):
@@ -225,10 +184,12 @@ class RetryingCaller:
                 self._count(getattr(answer, "status", 200), verb, time() - started)
                 return answer
 
-    async def _throttle(self, limiter: RateLimiter, verb: str, deadline: float | None) -> bool:
+    async def _throttle(
+        self, limiter: RateLimiter, verb: str, deadline: float | None, flow: str
+    ) -> bool:
         """Waits for a token; False where there is none before the deadline."""
         now = asyncio.get_running_loop().time()
-        waited = await limiter.acquire(None if deadline is None else deadline - now)
+        waited = await limiter.acquire(None if deadline is None else deadline - now, flow)
         if waited is not None:
             self._metrics.throttled.labels(verb).observe(waited)
         return waited is not None

@@ -112,7 +112,7 @@ class Fleet:
         return len(self._registered)
 
     def series(self) -> bytes:
-        """What the agents of all machines decided, in Prometheus' text format."""
+        """What the agents of all machines measured and decided, in Prometheus' text format."""
         return self.agents.series()
 
     async def ready(self) -> None:

@@ -188,6 +188,7 @@ def test_what_is_lent_and_asked_for(scene: Scene) -> None:
         scene.bench.snapshot, node=Timestamped(convert(node, Node, "node"), 0.0)
     )
     assert scene.series() == {
+        'koord_koordlet_node_capacity{node="n1",resource="cpu",unit="core"}': 4.0,
         'koordlet_node_resource_allocatable{node="n1",resource="kubernetes.io/batch-memory",'
         'unit="byte"}': 2.0**30,
         'koordlet_container_resource_requests{container_id="containerd://jobc0",'

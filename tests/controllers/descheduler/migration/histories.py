@@ -124,12 +124,13 @@ class Checks:
             own = [j for j in jobs if j.spec.pod_ref and j.spec.pod_ref.uid == pod.metadata.uid]
             groups = {group_of(job) for job in own if is_open(job)}
             for group in groups - {""}:
-                self._check_gang([job for job in jobs if group_of(job) == group], group)
+                members = [job for job in jobs if group_of(job) == group]
+                others = [job for job in members if job not in own]
+                # What has begun goes on: an eviction is tried again although a job is deleted.
+                if not any(eviction_began(job.status) for job in others):
+                    self._check_gang(members, group)
 
     def _check_gang(self, members: list[PodMigrationJob], group: str) -> None:
-        begun = sum(eviction_began(job.status) for job in members)
-        if begun > 1:
-            return
         assert len(members) == int(group.partition("/")[0]), "a gang is evicted in part"
         for job in members:
             found = condition(job.status, RESERVATION_SCHEDULED)

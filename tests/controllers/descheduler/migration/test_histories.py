@@ -29,6 +29,14 @@ def test_what_holds_of_migrations_holds() -> None:
     assert [point for point in POINTS if not passed[point]] == []
 
 
+def test_what_once_did_not_hold_holds() -> None:
+    """110099: the eviction of one of a gang is tried again, and the job of one that went before is
+    deleted meanwhile.
+    """
+    for seed in (110099,):
+        live(seed, STEPS)
+
+
 def _no_roll_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(next_step, "_ended", lambda job, around: JobStep())
 
@@ -60,5 +68,5 @@ def test_what_does_not_hold_is_found(mutant: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def _play_until_one_fails() -> None:
-    for seed in (14, 5, 2, 3, 7, 9):
+    for seed in (14, 5, 2, 3, 7, 9, 33):
         live(seed, STEPS)

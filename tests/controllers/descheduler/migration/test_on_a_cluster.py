@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from koord.api import codec
 from koord.api.kinds.meta import ObjectMeta
 from koord.api.kinds.migration import PodMigrationJob
 from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
+from koord.api.kinds.quota import PodGroup
 from koord.api.kinds.reservation import Reservation
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.api.protocol import eviction
@@ -470,7 +472,7 @@ def test_a_reservation_has_the_claims_of_its_pod_unless_the_gate_says_otherwise(
 
 
 def test_gangs_of_one_group_move_together_or_not_at_all() -> None:
-    """Two gangs whose pods name each other; a third that names them alone is none of theirs."""
+    """Two gangs that name each other, one by its pods, one by its PodGroup; a third does not."""
 
     def named(gang: str, *group: str) -> dict[str, str]:
         return {
@@ -481,7 +483,11 @@ def test_gangs_of_one_group_move_together_or_not_at_all() -> None:
 
     async def story(world: World) -> None:
         await world.deployment("a", 2, annotations=named("a", "a", "b"))
-        await world.deployment("b", 2, annotations=named("b", "b", "a"))
+        await world.create(
+            "scheduling.sigs.k8s.io/v1alpha1", "PodGroup", "b", spec={"minMember": 1},
+            metadata={"annotations": named("b", "b", "a")},
+        )  # fmt: skip
+        await world.deployment("b", 2, more_labels={"pod-group.scheduling.sigs.k8s.io": "b"})
         await world.deployment("c", 1, annotations=named("c"))
         pods = await world.running(5)
         pod = pods[0]
@@ -523,6 +529,29 @@ def test_what_one_gang_says_of_another_is_no_word_for_both() -> None:
     assert index.gangs_of(first) == ("ns/a",)
     index.remove("ns/x")
     assert (index._named, index._by_gang) == ({}, {})
+
+
+def test_podgroups_say_which_gangs_are_of_one_group() -> None:
+    def member(name: str, gang: str) -> Pod:
+        labels = {"pod-group.scheduling.sigs.k8s.io": gang}
+        document = {"metadata": {"name": name, "namespace": "ns", "labels": labels}}
+        return codec.convert(document, Pod, name)
+
+    def named(gang: str, *group: str) -> PodGroup:
+        annotations = {"gang.scheduling.koordinator.sh/groups": json.dumps(group)}
+        metadata = {"name": gang, "namespace": "ns", "annotations": annotations}
+        return codec.convert({"metadata": metadata}, PodGroup, gang)
+
+    first, second = member("p", "a"), member("q", "b")
+    index = PodIndex([first, second], [named("a", "ns/a", "ns/b")])
+    assert index.gangs_of(first) == ("ns/a",)
+    index.put_group(named("b", "ns/a"))
+    assert index.gangs_of(first) == index.gangs_of(second) == ("ns/a", "ns/b")
+    assert sorted(index.members(second)) == ["ns/p", "ns/q"]
+    index.put_group(named("a"))
+    assert index.gangs_of(first) == ("ns/a",)
+    index.remove_group(named("b"))
+    assert index._declared == {}
 
 
 def test_jobs_that_wait_are_not_looked_at_while_nothing_changes() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -156,9 +156,10 @@ class World:
         replicas: int,
         cpu: str = "1",
         metadata: Document | None = None,
+        more_labels: Mapping[str, str] | None = None,
         **template: Any,
     ) -> None:
-        labels = {"app": name}
+        labels = {"app": name, **(more_labels or {})}
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
         pod = {
             "metadata": {"labels": labels, **template},

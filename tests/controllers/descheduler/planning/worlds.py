@@ -32,6 +32,7 @@ def plan(
     *,
     one_by_one: bool = False,
     scheduler_file: Path | None = None,
+    migration: Mapping[str, Any] | None = None,
     **configuration: Any,
 ) -> RoundPlan:
     """The plan of a round.
@@ -42,9 +43,14 @@ def plan(
         balance: the same of balance plugins.
         one_by_one: walked instead.
         scheduler_file: of the scheduler.
+        migration: of MigrationController, by which pods move then; DefaultEvictor if not given.
         configuration: other fields of the file.
     """
     plugins = {**deschedule, **(balance or {})}
+    carrier = DEFAULT_EVICTOR
+    if migration is not None:
+        carrier = {"enabled": [{"name": "MigrationController"}]}
+        plugins["MigrationController"] = migration
     points = {"deschedule": deschedule, "balance": balance or {}}
     document = {
         "apiVersion": "descheduler/v1alpha2",
@@ -52,8 +58,8 @@ def plan(
         "profiles": [
             {
                 "plugins": {
-                    "filter": DEFAULT_EVICTOR,
-                    "evict": DEFAULT_EVICTOR,
+                    "filter": carrier,
+                    "evict": carrier,
                     **{
                         point: {"enabled": [{"name": name} for name in named]}
                         for point, named in points.items()

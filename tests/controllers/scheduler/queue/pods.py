@@ -21,10 +21,11 @@ class Info:
     priority: int = 0
     shape: int = 0
     gates: int = 0
+    namespace: str = "default"
 
     @property
     def key(self) -> str:
-        return f"default/{self.uid}"
+        return f"{self.namespace}/{self.uid}"
 
 
 class Bench:

@@ -343,3 +343,17 @@ def test_many_updates_do_not_fill_the_heap() -> None:
         bench.add("a", priority=number)
     assert bench.queue._places.active.kept < 100
     assert bench.popped() == ["a"]
+
+
+def test_who_keeps_pods_waiting_is_counted_until_they_are_tried_again() -> None:
+    bench = Bench(ON_NODE)
+    for name in ("a", "b"):
+        bench.add(name)
+    bench.fail("a", "Fit")
+    bench.fail("b", "Fit", "Affinity")
+    assert bench.queue.rejected() == {("Fit", PROFILE): 2, ("Affinity", PROFILE): 1}
+    bench.pass_time(1)
+    bench.queue.move_on_event(ev.NODE_ADD)
+    assert bench.queue.rejected() == {("Fit", PROFILE): 2, ("Affinity", PROFILE): 1}
+    assert len(bench.popped()) == 2
+    assert bench.queue.rejected() == {}

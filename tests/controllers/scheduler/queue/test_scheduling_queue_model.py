@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from koord.base.clock import VirtualClock
 from koord.controllers.scheduler.queue.events import (
@@ -23,7 +23,7 @@ from koord.controllers.scheduler.queue.events import (
     ClusterEvent,
     HintedEvent,
 )
-from koord.controllers.scheduler.queue.options import QueueProfile
+from koord.controllers.scheduler.queue.options import QueueOptions, QueueProfile
 from koord.controllers.scheduler.queue.queued_pod import QueuedPod
 from koord.controllers.scheduler.queue.scheduling_queue import SchedulingQueue
 from tests.controllers.scheduler.queue.pods import PROFILE, Info
@@ -86,10 +86,16 @@ class Both(RuleBasedStateMachine):
         super().__init__()
         logging.getLogger("koord").setLevel(logging.CRITICAL)
         self.clock = VirtualClock()
-        profile = QueueProfile(list(GATES.items()), HINTS)
-        self.queue = SchedulingQueue(self.clock, {PROFILE: profile})
         self.model = PlainQueue(GATES, HINTS)
         self.flying: dict[str, QueuedPod] = {}
+
+    @initialize(fair=st.booleans())
+    def begin(self, fair: bool) -> None:
+        """All pods are of one namespace, which has every turn."""
+        profile = QueueProfile(list(GATES.items()), HINTS)
+        self.queue = SchedulingQueue(
+            self.clock, {PROFILE: profile}, options=QueueOptions(fair=fair)
+        )
 
     @rule(info=infos)
     def add(self, info: Info) -> None:

@@ -3,27 +3,104 @@
 
 from __future__ import annotations
 
-from koord.simulator.colocation.descheduling.comparison import descheduled_day, undone
+import gc
+
+import pytest
+
+from koord.simulator.colocation.descheduling.comparison import (
+    DeschedulingResult,
+    compare,
+    undone,
+)
 from koord.simulator.colocation.descheduling.movable_services import DeschedulingMode
 from koord.simulator.colocation.descheduling.service_replicas import PodMove
+from koord.simulator.colocation.descheduling.service_scheduler import ServiceScheduler
+from koord.simulator.colocation.inputs.scenario import Scenario
 from tests.simulator.colocation.days import day
 
 _NODES = [{"count": 10, "cpu": 32, "memory": "128Gi"}]
 _SPOT = {"machines": 2, "every": "3h", "extra": 0.9}
 
 
-def test_planned_rounds_take_the_hot_spot_off() -> None:
-    scenario = day(
-        nodes=_NODES, hotSpot=_SPOT, hours=1.5, step="60s", batch=[],
+def _hot_day(hours: float) -> Scenario:
+    return day(
+        nodes=_NODES, hotSpot=_SPOT, hours=hours, step="60s", batch=[],
         servicesRequestShareOfClusterCPU=0.7,
     )  # fmt: skip
-    without = descheduled_day(scenario, 1, DeschedulingMode.NONE)
-    planned = descheduled_day(scenario, 1, DeschedulingMode.PLANNED)
+
+
+@pytest.fixture(scope="module")
+def results() -> list[DeschedulingResult]:
+    return compare(_hot_day(1.5), [1], list(DeschedulingMode))
+
+
+def test_planned_rounds_take_the_hot_spot_off(results: list[DeschedulingResult]) -> None:
+    without, _, planned = results
     assert without.hot_percent[0] > 10
     assert without.moves == 0
     assert planned.hot_percent[0] < without.hot_percent[0] / 2
     assert planned.moves > 0
     assert planned.undone == 0
+
+
+def test_planned_rounds_move_no_more_pods_than_one_by_one(
+    results: list[DeschedulingResult],
+) -> None:
+    _, walked, planned = results
+    assert planned.moves <= walked.moves
+    assert planned.hot_percent[0] <= walked.hot_percent[0]
+
+
+def test_an_account_of_minutes_is_that_of_the_day(results: list[DeschedulingResult]) -> None:
+    for each in results:
+        assert each.hot_by_minute.shape == (90, 2)
+        hot = 100.0 * each.hot_by_minute.sum(axis=0) / (90 * 10)
+        assert each.hot_percent == pytest.approx(hot.tolist())
+        assert len(each.move_minutes) == each.moves
+    without, _, planned = results
+    # Without batch pods nobody takes what services leave: as much is in use wherever they run.
+    assert planned.cpu_percent == pytest.approx(without.cpu_percent, rel=0.01)
+    assert planned.above_line_percent < without.above_line_percent
+
+
+def test_a_seed_gives_the_same_day_again() -> None:
+    scenario = _hot_day(0.3)
+    first, second = (
+        compare(scenario, [2], [DeschedulingMode.PLANNED])[0]._replace(seconds=0.0)
+        for _ in range(2)
+    )
+    assert first.moves > 0
+    assert str(first) == str(second)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "kept"), [(0, []), (2, []), (4, [1]), (7, [1, 1]), (10, [1, 1])]
+)
+def test_who_is_stopped_keeps_the_seeds_that_were_done_in_all_modes(
+    minutes: int, kept: list[int]
+) -> None:
+    """A run has three minutes."""
+    done: list[int] = []
+
+    def stopped() -> bool:
+        return sum(done) >= minutes
+
+    modes = list(DeschedulingMode)[:2]
+    results = compare(_hot_day(0.05), [1, 2], modes, progress=done.append, stopped=stopped)
+    assert [each.seed for each in results] == kept
+
+
+def test_a_signal_in_one_of_the_parts_leaves_no_task_behind(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def signalled(self: ServiceScheduler) -> None:
+        raise SystemExit(130)
+
+    monkeypatch.setattr(ServiceScheduler, "_run", signalled)
+    with pytest.raises(SystemExit):
+        compare(_hot_day(0.05), [1], [DeschedulingMode.NONE])
+    gc.collect()
+    assert not [each for each in caplog.records if each.name == "asyncio"]
 
 
 def test_moves_that_are_undone_within_an_hour_count() -> None:

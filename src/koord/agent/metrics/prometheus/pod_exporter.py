@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 UNITS = {BATCH_CPU: "integer", BATCH_MEMORY: "byte", MID_CPU: "integer", MID_MEMORY: "byte"}
 """Resources that koord itself puts on nodes and pods, with their units."""
+OWN_UNITS = {"cpu": "core", "memory": "byte"}
+"""Resources that nodes have without koord, with their units."""
 _POD = ("pod_uid", "pod_name", "pod_namespace")
 _CONTAINER = ("container_id", "container_name", *_POD)
 _PSI = ("psi_resource_type", "psi_precision", "psi_degree", "cpu_full_supported")
@@ -61,6 +63,11 @@ class PodExporter:
         self._pod_psi = gauge("koordlet_pod_psi", "Percent of time stalled.", (*_POD, *_PSI))
         self._allocatable = gauge(
             "koordlet_node_resource_allocatable", "What the node lends.", ("resource", "unit")
+        )
+        self._capacity = gauge(
+            "koord_koordlet_node_capacity",
+            "CPU in cores and memory in bytes that pods of the node can have.",
+            ("resource", "unit"),
         )
         asked = ("resource", "unit", *_POD, "container_id", "container_name")
         self._requests = gauge(
@@ -108,7 +115,10 @@ class PodExporter:
         self, snapshot: Snapshot, containers: Mapping[str, tuple[PodState, ContainerState]]
     ) -> None:
         node = snapshot.node.value
-        for resource, value in _lent(node.status.allocatable if node else {}):
+        allocatable = node.status.allocatable if node else {}
+        for resource, value in own_capacity(allocatable):
+            self._capacity.labels(self._node, resource, OWN_UNITS[resource]).set(value)
+        for resource, value in _lent(allocatable):
             self._allocatable.labels(self._node, resource, UNITS[resource]).set(value)
         for pod, container in containers.values():
             if container.spec is None:
@@ -118,6 +128,11 @@ class PodExporter:
             for gauge, amounts in ((self._requests, needs.requests), (self._limits, needs.limits)):
                 for resource, value in _lent(amounts):
                     gauge.labels(self._node, resource, UNITS[resource], *owner).set(value)
+
+
+def own_capacity(amounts: Mapping[str, Quantity]) -> list[tuple[str, float]]:
+    """A node's own resources, of its allocatable ones, in the units of :data:`OWN_UNITS`."""
+    return [(name, amounts[name].milli() / 1000) for name in OWN_UNITS if name in amounts]
 
 
 def _lent(amounts: Mapping[str, Quantity]) -> list[tuple[str, int]]:

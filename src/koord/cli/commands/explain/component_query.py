@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import ssl
     from pathlib import Path
 
+    from koord.kube.transport.config import ClusterConfig
+
 _SECONDS = 30.0
 _FORWARD = "or ask by kubectl port-forward and --server http://127.0.0.1:PORT"
 
@@ -127,20 +129,33 @@ async def answer(
 
 
 def _credentials(url: str, kubeconfig: Path | None) -> tuple[ssl.SSLContext | bool, dict[str, str]]:
-    """How a secure port is asked: with what the API server takes, if its authority vouches for it.
-
-    Without an authority that is checked nothing is shown: a token is good for the whole cluster.
-    """
+    """See :func:`secure_port_credentials`; nothing where there is no way to the cluster."""
     if not url.startswith("https://"):
         return True, {}
     from koord.kube.transport.credentials import load_cluster_config
 
     try:
-        cluster = load_cluster_config(kubeconfig)
+        return secure_port_credentials(url, load_cluster_config(kubeconfig))
     except KoordError:
         # Only --server gets here without one.
         return True, {}
-    if not (cluster.verify and cluster.ca):
+
+
+def secure_port_credentials(
+    url: str, cluster: ClusterConfig
+) -> tuple[ssl.SSLContext | bool, dict[str, str]]:
+    """How a secure port is asked: with what the API server takes, if its authority vouches for it.
+
+    Without an authority that is checked nothing is shown: a token is good for the whole cluster.
+
+    Args:
+        url: of the port.
+        cluster: how the API server is reached.
+
+    Returns:
+        What aiohttp takes as ``ssl``, and headers.
+    """
+    if not (url.startswith("https://") and cluster.verify and cluster.ca):
         return True, {}
     return cluster.tls_context(), (
         {"Authorization": cluster.authorization} if cluster.authorization else {}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from koord.base.errors import KoordError, MissingExtraError
+from koord.cli.commands.simulate.descheduling import NODES, STEP, descheduling, parse_rounds
 from koord.cli.options.values import number, parse_seeds, whole_number
 from koord.cli.process.signals import keeping_results, warn_of_partial_results
 from koord.cli.terminal.output import (
@@ -21,6 +22,7 @@ from koord.cli.terminal.output import (
     print_json,
     print_table,
     progress,
+    refuse_without,
     say,
 )
 
@@ -64,6 +66,22 @@ SettingsOption = Annotated[
         help="a ConfigMap slo-controller-config, a KubeSchedulerConfiguration, or both",
     ),
 ]
+DeschedulerOption = Annotated[
+    bool,
+    typer.Option(
+        "--descheduler",
+        help="instead, with a descheduler and without; without --scenario on 20 machines by 60s",
+    ),
+]
+RoundsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--rounds",
+        metavar="LIST",
+        help="how the descheduler moves pods",
+        show_default="none,one-by-one,planned",
+    ),
+]
 ReportOption = Annotated[
     Path | None, typer.Option("--report", metavar="DIR", help="write an HTML report there")
 ]
@@ -76,13 +94,17 @@ def colocation(
     seed: SeedOption = "1",
     scenario: ScenarioOption = None,
     settings: SettingsOption = None,
+    descheduler: DeschedulerOption = False,
+    rounds: RoundsOption = None,
     report: ReportOption = None,
     output: OutputOption = Format.TEXT,
 ) -> None:
     """Run a day of a cluster with co-location and without.
 
     Both have the same services and the same jobs. What is not given on the
-    command line is the scenario's.
+    command line is the scenario's. With --descheduler every run has
+    co-location, and pods of services are moved by nobody, by rounds that go
+    one by one, and by rounds that are planned.
 
     Exit status:
       0  done
@@ -93,12 +115,20 @@ def colocation(
     Example: koord simulate colocation --nodes 100 --hours 6 --report out
     """
     seeds = parse_seeds(seed, "--seed")
+    if not descheduler:
+        refuse_without("--descheduler", {"--rounds": rounds})
+    modes = parse_rounds(rounds) if descheduler else []
     if report is not None:
-        if len(seeds) > 1:
+        if len(seeds) > 1 and not descheduler:
             raise KoordError("--report", "", seed, "one seed: a report shows one day")
         prepare_report(report)
+    if descheduler and scenario is None:
+        nodes, step = nodes or NODES, step or STEP
     chosen = _chosen(scenario, nodes, hours, step, settings)
     beside = None if scenario is None else scenario.parent
+    if descheduler:
+        descheduling(chosen, seeds, modes, beside, report, output)
+        return
     with keeping_results() as ending:
         outcomes = _simulated(chosen, seeds, beside, ending.requested)
     if ending.requested():

@@ -6,7 +6,7 @@ A further component is one more line of :data:`COMPONENTS`; its factory imports 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.base.errors import KoordError, nearest
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
     from koord.cli.commands.up.cluster import UpCluster
     from koord.kube.daemon.lifecycle import Component
-    from koord.kube.transport.messages import Request, Response
 
 AGENT_SERIES = "/simulator/metrics"
-"""Where the API server tells what the simulated agents decided, as Prometheus series."""
+"""Where the API server tells what simulated agents measured and decided, as Prometheus series."""
 
 
 class ComponentEntry(NamedTuple):
@@ -80,6 +79,7 @@ def _builtin(cluster: UpCluster, name: str, manager: str, which: list[str]) -> C
 
 
 def _nodes(cluster: UpCluster) -> Component:
+    from koord.controlplane.nonresource import text_page
     from koord.kube.daemon.lifecycle import Component
     from koord.simulator.nodes.fleet import Fleet
 
@@ -88,19 +88,8 @@ def _nodes(cluster: UpCluster) -> Component:
         cluster.client("kubelet"), cluster.pools, cluster.clock, cluster.seed, recorder.event,
         record_agent=agents.event, agent_client=cluster.client("koordlet"),
     )  # fmt: skip
-    cluster.plane.server.pages[AGENT_SERIES] = _page(fleet.series)
+    cluster.plane.server.pages[AGENT_SERIES] = text_page(fleet.series)
     return Component("nodes", fleet.run, fleet.ready)
-
-
-def _page(text: Callable[[], bytes]) -> Callable[[Request], Awaitable[Response]]:
-    """Serves a text that is made anew for each request."""
-    from koord.kube.transport.messages import Response
-
-    async def serve(request: Request) -> Response:
-        del request
-        return Response(200, text(), "text/plain; version=0.0.4; charset=utf-8")
-
-    return serve
 
 
 COMPONENTS: dict[str, ComponentEntry] = {

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from koord.kube.daemon.lifecycle import Component
 
 NAME = "koord-webhook"
+ADMISSION_SERIES = "/admission/metrics"
+"""Where the API server shows what admission counts: in the process it has no port of its own."""
 
 
 def webhooks_component(cluster: UpCluster) -> Component:
@@ -30,9 +32,11 @@ def webhooks_component(cluster: UpCluster) -> Component:
 
     async def life() -> None:
         from koord.controllers.webhook.all_reviews import review_call, review_service
+        from koord.controlplane.nonresource import text_page
 
         given = _dependencies(cluster)
         service = review_service(given)
+        cluster.plane.server.pages[ADMISSION_SERIES] = text_page(given.metrics.expose)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(given.supervisor.keep("informers", given.views.run))
             await given.views.synced()

@@ -34,10 +34,13 @@ class StrategyEvictor:
         limiter: of the round, shared by all profiles.
         dry_run: whether evictions are only counted.
         record: what becomes of each pod, for people and metrics.
+
+    Attributes:
+        limiter: as given.
     """
 
     def __init__(self, limiter: EvictionLimiter, dry_run: bool, record: RoundRecord) -> None:
-        self._limiter = limiter
+        self.limiter = limiter
         self.dry_run = dry_run
         self._record = record
         self._filters: Sequence[EvictionFilter] = ()
@@ -107,7 +110,7 @@ class StrategyEvictor:
         request = PodEviction(self.strategy, reason)
         if delete_options is not None:
             request = PodEviction(self.strategy, reason, delete_options)
-        refusal = self._limiter.refusal(pod)
+        refusal = self.limiter.refusal(pod)
         if refusal:
             self._record.refused(pod, request, refusal)
             return False
@@ -117,7 +120,7 @@ class StrategyEvictor:
             # At once after the answer: nobody else evicts between.
             self._record.failed(pod, request, str(getattr(self.evict_plugin, "why", "")))
             return False
-        self._limiter.add(pod)
+        self.limiter.add(pod)
         self._record.evicted(pod, request)
         return True
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from koord.api.kinds.pod import Pod
 
 
@@ -59,6 +61,18 @@ class EvictionLimiter:
         for owner, count, limit in counts:
             if limit is not None and count + 1 > limit:
                 return f"{count} pods of {owner} were evicted in this round, {limit} may be"
+        return ""
+
+    def refusal_of(self, pods: Iterable[Pod]) -> str:
+        """Which limit the evictions of all these would exceed, in one line; empty for none."""
+        trial = EvictionLimiter(self.limits)
+        trial._nodes, trial._namespaces = self._nodes.copy(), self._namespaces.copy()
+        trial.total = self.total
+        for pod in pods:
+            refusal = trial.refusal(pod)
+            if refusal:
+                return refusal
+            trial.add(pod)
         return ""
 
     def add(self, pod: Pod) -> None:

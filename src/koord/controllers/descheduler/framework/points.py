@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from koord.api.kinds.migration import DeleteOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from koord.api.kinds.node import Node
     from koord.api.kinds.pod import Pod
@@ -27,12 +27,14 @@ class PodEviction:
         reason: for people; empty for none.
         delete_options: how the pod is deleted.
         target: the node that a plan has it go to; empty for wherever the scheduler says.
+        targets: the same of the pods that move with it, by uid.
     """
 
     plugin: str
     reason: str = ""
     delete_options: DeleteOptions = field(default_factory=DeleteOptions)
     target: str = ""
+    targets: Mapping[str, str] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -76,8 +78,9 @@ class Evict(Protocol):
 
     One that has ``why`` too says there why the last pod did not go, in one line. One whose limits
     count evictions that are planned has ``kept(pod)``, why a pod may not go now, empty where it
-    may; ``assume(pod, request)``, which counts an eviction as if it had been asked for; and
-    ``forget()``, which takes all of these back.
+    may; ``assume(pod)``, which counts an eviction as if it had been asked for;
+    ``release(pod)``, which takes one of these back; and ``forget()``, which takes all of them back.
+    One that evicts further pods with one has ``together(pod)``: these, after it.
     """
 
     async def evict(self, pod: Pod, request: PodEviction) -> bool:

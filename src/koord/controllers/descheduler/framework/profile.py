@@ -6,6 +6,7 @@ Rules: docs/reference/descheduling.md#a-cycle, docs/reference/descheduling.md#wh
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from koord.api import selectors
@@ -98,7 +99,8 @@ class StrategyProfile:
     async def _run_one(
         self, name: str, run: Callable[[Sequence[Node]], Awaitable[None]], nodes: Sequence[Node]
     ) -> bool:
-        """One strategy; what it fails of ends no other."""
+        """One strategy; what it fails of ends no other. Before it the program does other work."""
+        await asyncio.sleep(0)
         self.handle.evictor.strategy = name
         part = f"{self.configuration.name}/{name}"
         failures = self._supervisor.part(part).failures

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from koord.api.kinds.migration import PodMigrationJob
 from koord.api.kinds.pod import Pod
+from koord.api.kinds.quota import PodGroup
 from koord.api.kinds.workloads import Deployment, PodDisruptionBudget, ReplicaSet, StatefulSet
 from koord.controllers.descheduler.migration.arbitration.arbitrator import Arbitrator
 from koord.controllers.descheduler.migration.arbitration.budgets import (
@@ -106,6 +107,11 @@ class ClusterLoops:
             lambda old, new: self.controller.deployment_changed(new),
             lambda last, missed: self.controller.deployment_gone(last),
         )
+        view(PodGroup).on_change(
+            self._put_group,
+            lambda old, new: self._put_group(new),
+            self._group_gone,
+        )
         view(PodMigrationJob).on_change(
             self._put_job, lambda old, new: self._put_job(new), self._job_gone
         )
@@ -123,6 +129,14 @@ class ClusterLoops:
     def _pod_changed(self, key: str) -> None:
         self._jobs.pod_changed(key)
         self.controller.pod_changed(key)
+        self.arbitrator.wake()
+
+    def _put_group(self, pod_group: PodGroup) -> None:
+        self._pods.put_group(pod_group)
+        self.arbitrator.wake()
+
+    def _group_gone(self, pod_group: PodGroup, missed: bool) -> None:
+        self._pods.remove_group(pod_group)
         self.arbitrator.wake()
 
     def _put_job(self, job: PodMigrationJob) -> None:

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.migration.arbitration.refusal import MoveRefusal
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
 
-_PLANNED = "planned/"
 _NAMES = uuid.UUID("6d6f7665-2d70-6f64-2d6a-6f622d6b6f6f")
 _LOG = log.get("descheduler.migration")
 
@@ -85,7 +84,6 @@ class MigrationController(DeschedulerPlugin):
         fit_args = DefaultEvictorArgs(node_fit=fits, node_selector=args.node_selector)
         self._node_fit = DefaultEvictor(fit_args, handle)
         handle.on_round(self._begin_round)
-        self._assumed: list[str] = []
         self.why = ""
         self.loops: ClusterLoops | None = None
         if cluster is not None:
@@ -126,16 +124,26 @@ class MigrationController(DeschedulerPlugin):
         self.why = "" if cluster is None else self.kept(pod)
         if cluster is None or self.why:
             return False
-        members = [pod]
-        if gang_of(pod):
-            rest = sorted(self.pods.members(pod).items())
-            members += [each for key, each in rest if key != pod_key(pod)]
-            kept = (each for each in members[1:] if not self.jobs.has_open(pod_key(each)))
-            if any(self.checks.permanent(each) for each in kept):
-                return False
-        elsewhere = replace(request, target="")
-        made = [await self._make(each, request if each is pod else elsewhere) for each in members]
-        return made[0]
+        _, *mates = self.together(pod)
+        refused = next((why for each in mates if (why := self.checks.permanent(each))), None)
+        if refused is not None:
+            self.why = refused.message
+            return False
+        if not await self._make(pod, request):
+            return False
+        for each in mates:
+            target = request.targets.get(each.metadata.uid, "")
+            reason = f"moves with {pod_key(pod)}, of its gang"
+            await self._make(each, replace(request, reason=reason, target=target))
+        return True
+
+    def together(self, pod: Pod) -> list[Pod]:
+        """The pods that move when one does, it first: those of its gangs that no job moves yet."""
+        if not gang_of(pod):
+            return [pod]
+        members = sorted(self.pods.members(pod).items())
+        own = pod_key(pod)
+        return [pod, *(m for key, m in members if key != own and not self.jobs.is_taken(key))]
 
     def kept(self, pod: Pod) -> str:
         """Why the pod may not go now, in one line; empty where it may."""
@@ -145,20 +153,18 @@ class MigrationController(DeschedulerPlugin):
         held = self.limiter.held_back(pod, self.handle.clock.monotonic_seconds())
         return "" if held is None else held.message
 
-    def assume(self, pod: Pod, request: PodEviction) -> None:
-        """Counts a pod as one that moves, until :meth:`forget`."""
-        job = self.job_of(pod, request)
-        job.metadata.uid = f"{_PLANNED}{pod.metadata.uid}"
-        # Nobody is to carry it out.
-        job.spec.paused = True
-        self._assumed.append(job.metadata.uid)
-        self.jobs.put(job)
+    def assume(self, pod: Pod) -> None:
+        """Counts a pod against limits as one that moves, until released or all are forgotten."""
+        self.jobs.assume(pod)
+
+    def release(self, pod: Pod) -> None:
+        """Counts a pod no longer as one that moves."""
+        self.jobs.release(pod_key(pod))
 
     def forget(self) -> None:
         """Nothing is assumed any more."""
-        assumed, self._assumed = self._assumed, []
-        for uid in assumed:
-            self.jobs.remove(uid)
+        for key in self.jobs.assumed():
+            self.jobs.release(key)
 
     async def _make(self, pod: Pod, request: PodEviction) -> bool:
         cluster = self.handle.cluster
@@ -210,7 +216,7 @@ class MigrationController(DeschedulerPlugin):
 
     def _begin_round(self, snapshot: ClusterSnapshot) -> None:
         if self.handle.cluster is None:
-            self.pods = PodIndex(snapshot.pods)
+            self.pods = PodIndex(snapshot.pods, snapshot.pod_groups)
             self._workloads.follow(self.pods)
 
     def _pod(self, key: str) -> Pod | None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from koord.api import selectors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from koord.api.kinds.pod import Pod
     from koord.api.kinds.workloads import PodDisruptionBudget
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
@@ -27,15 +29,21 @@ class DisruptionLedger:
         self._snapshot = snapshot
         self._spent: Counter[tuple[str, str]] = Counter()
 
-    def refusal(self, pod: Pod) -> str:
-        """Which budget one more eviction would exceed, in one line; empty for none."""
+    def refusal(self, pod: Pod, others: Iterable[Pod] = ()) -> str:
+        """Which budget one more eviction would exceed, in one line; empty for none.
+
+        Args:
+            pod: that is evicted.
+            others: that would be evicted before it.
+        """
         budgets = self._of(pod)
+        also = Counter(_key(budget) for other in others for budget in self._of(other))
         if len(budgets) > 1:
             names = ", ".join(sorted(budget.metadata.name for budget in budgets))
             return f"several PodDisruptionBudgets select it ({names}): the API server evicts none"
         for budget in budgets:
             allowed = budget.status.disruptions_allowed
-            spent = self._spent[_key(budget)]
+            spent = self._spent[_key(budget)] + also[_key(budget)]
             if spent + 1 > allowed:
                 title = f"PodDisruptionBudget {'/'.join(_key(budget))}"
                 return f"{title} allows {allowed} disruptions, {spent} are planned"

@@ -17,7 +17,8 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
 from koord.controllers.cluster.pods import PodInfo
-from koord.controllers.descheduler.planning.held_views import HeldViews, as_held
+from koord.controllers.descheduler.planning.library.held_views import HeldViews, as_held
+from koord.controllers.descheduler.planning.library.moved_pods import MovedPods, minds_others
 from koord.controllers.descheduler.planning.plan import StayReason
 from koord.controllers.scheduler.cache.local_views import LocalViews
 from koord.controllers.scheduler.cluster_state import ClusterState
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.base.supervision import Supervisor
     from koord.controllers.cluster.views import InformerViews
-    from koord.controllers.descheduler.planning.held_views import HeldChanges
+    from koord.controllers.descheduler.planning.library.held_views import HeldChanges
     from koord.controllers.scheduler.config.load import SchedulerConfiguration
     from koord.controllers.scheduler.decision.decider import Decider, Decision
     from koord.controllers.scheduler.registry import Registry
@@ -76,6 +77,7 @@ class LandingNodes:
     def __init__(self, scheduler: Scheduler, changes: HeldChanges | None = None) -> None:
         self._scheduler, self._changes = scheduler, changes
         self._moves: list[_Move] = []
+        self._moved = MovedPods()
 
     @classmethod
     def of(
@@ -145,18 +147,19 @@ class LandingNodes:
                     yield
                 finally:
                     while self._moves:
-                        move = self._moves.pop()
-                        move.decider.retract(move.decision)
+                        self._pop()
         finally:
             if self._changes is not None:
                 self._changes.release()
 
-    def move(self, pod: Pod, avoid: Collection[str] = ()) -> Landing:
+    def move(self, pod: Pod, avoid: Collection[str] = (), together: int = 0) -> Landing:
         """Where the pod would go from its node if it were evicted now; that counts from now on.
 
         Args:
             pod: which.
             avoid: names of nodes that are to be left alone, whether or not they would take it.
+            together: so many last moves are of pods that go at the same time: what they leave is
+                no place for this one.
         """
         accounts = self._scheduler.world.accounts
         decider = self._scheduler.deciders.get(pod.spec.scheduler_name)
@@ -169,8 +172,11 @@ class LandingNodes:
             message = f"the scheduler does not count it on {pod.spec.node_name}"
             return Landing("", (), StayReason.NOWHERE, message)
         row = left.row
+        own = self._moves[len(self._moves) - together :]
         with accounts.what_if():
             accounts.drop(left)
+            for move in own:
+                accounts.add(move.row, move.left)
             decision = self._decide(decider, pod, row, avoid)
         if decision.row < 0:
             assert decision.diagnosis is not None
@@ -179,19 +185,25 @@ class LandingNodes:
                 message += f" Above thresholds with it: {len(avoid)} nodes."
             return Landing("", (), StayReason.NOWHERE, message)
         accounts.drop(left)
-        requires = self._requires(decider, decision)
+        requires = self._requires(decider, decision, together)
         refusal = decider.assume(decision)
         if refusal is not None:
             accounts.add(row, left)
             return Landing("", (), StayReason.NOWHERE, refusal.text)
+        self._moved.push(row, pod)
         self._moves.append(_Move(left, row, decider, decision))
         return Landing(self._scheduler.world.table.name(decision.row), requires)
 
     def take_back(self) -> None:
         """Takes the last move back."""
-        move = self._moves.pop()
-        move.decider.retract(move.decision)
+        move = self._pop()
         self._scheduler.world.accounts.add(move.row, move.left)
+
+    def _pop(self) -> _Move:
+        move = self._moves.pop()
+        self._moved.pop()
+        move.decider.retract(move.decision)
+        return move
 
     def refusal(self, pod: Pod, target: str, coming: Iterable[tuple[Pod, str]]) -> str:
         """Why a node would not take a pod now, in one line; empty where it would.
@@ -206,7 +218,7 @@ class LandingNodes:
         decider = self._scheduler.deciders.get(pod.spec.scheduler_name)
         if row is None or decider is None:
             return f"node {target} is gone"
-        everywhere = _minds_others(pod)
+        everywhere = minds_others(pod)
         placed: list[tuple[Decider, Decision]] = []
         with world.accounts.what_if():
             for other, node in coming:
@@ -249,18 +261,21 @@ class LandingNodes:
         cycle.restrict(np.flatnonzero(others))
         return decider.attempt(cycle)
 
-    def _requires(self, decider: Decider, decision: Decision) -> tuple[int, ...]:
+    def _requires(self, decider: Decider, decision: Decision, together: int) -> tuple[int, ...]:
         """Earlier moves whose pods would keep this one out if they had stayed.
 
         They are put back one after the other, on top of those that came: what still fits then fits
-        whichever of the other moves are done.
+        whichever of the other moves are done. First those that go at the same time, beside which
+        the place was found.
         """
         accounts, row, asks = decider.accounts, decision.row, decision.cycle.pod
-        everywhere = _minds_others(asks.pod)
+        numbers = self._moved.of_row(row)
+        if minds_others(asks.pod):
+            numbers |= self._moved.minded_by(asks.pod)
+        first = len(self._moves) - together
         left = [
-            (number, move)
-            for number, move in enumerate(self._moves)
-            if everywhere or move.row == row
+            (number, self._moves[number])
+            for number in sorted(numbers, key=lambda number: (number < first, number))
         ]
         if not left:
             return ()
@@ -282,9 +297,4 @@ class LandingNodes:
                 if not fits():
                     accounts.drop(move.left)
                     needed.append(number)
-        return tuple(needed)
-
-
-def _minds_others(pod: Pod) -> bool:
-    """Whether pods on other nodes may keep it from a node."""
-    return pod.spec.affinity is not None or bool(pod.spec.topology_spread_constraints)
+        return tuple(sorted(needed))

@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from koord.api import requests
 from koord.api.protocol.priority import PriorityClass, class_with_default
-from koord.controllers.descheduler.plugins.loadaware.measured_nodes import measure, raw_units
+from koord.controllers.descheduler.plugins.loadaware.measured_nodes import (
+    measure,
+    raw_units,
+    reported_usage,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from koord.api.kinds.node import Node
     from koord.api.kinds.nodemetric import NodeMetric
     from koord.api.kinds.pod import Pod
     from koord.controllers.descheduler.plugins.loadaware.measured_nodes import MeasuredNode
@@ -29,6 +34,56 @@ PROD = "prod "
 _FOR_EVER_SECONDS = 2**31
 
 
+class _LoadRow(NamedTuple):
+    """What a node uses and offers, as long as it is worked out of the same objects."""
+
+    node: Node
+    metric: NodeMetric | None
+    pods: Sequence[Pod]
+    used: tuple[int, ...]
+    offered: tuple[int, ...]
+
+
+class LoadRows:
+    """Rows of :class:`LoadColumns` by node, kept from round to round: few change between two."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, _LoadRow] = {}
+
+    def of(self, snapshot: ClusterSnapshot) -> list[_LoadRow]:
+        """The rows of all nodes of a snapshot, in their order; others are forgotten."""
+        known, self._by_node = self._by_node, {}
+        for node in snapshot.nodes:
+            name = node.metadata.name
+            metric, pods = snapshot.node_metrics.get(name), snapshot.pods_on(name)
+            row = known.get(name)
+            if row is None or not (row.node is node and row.metric is metric and row.pods is pods):
+                row = _row_of(node, metric, pods, snapshot)
+            self._by_node[name] = row
+        return list(self._by_node.values())
+
+
+def _row_of(
+    node: Node, metric: NodeMetric | None, pods: Sequence[Pod], snapshot: ClusterSnapshot
+) -> _LoadRow:
+    offers = raw_units(node)
+    offered = tuple(offers.get(each, 0) for each in (*RESOURCES, *RESOURCES))
+    # As of time 0 no NodeMetric has expired.
+    found = measure([node], snapshot, RESOURCES, 0.0, _FOR_EVER_SECONDS)
+    if not found or metric is None:
+        total = _requested(pods)
+        used = (*(total[name] for name in RESOURCES), *(0 for _ in RESOURCES))
+        return _LoadRow(node, metric, pods, used, offered)
+    (each,) = found
+    whole, prod = each.whole.usage, each.prod.usage
+    later, later_prod = _since(each, metric), _since(each, metric, prod=True)
+    used = (
+        *(whole.get(name, 0) + later[name] for name in RESOURCES),
+        *(prod.get(name, 0) + later_prod[name] for name in RESOURCES),
+    )
+    return _LoadRow(node, metric, pods, used, offered)
+
+
 class LoadColumns:
     """Use by node and resource: measured where there is a NodeMetric, else what is requested.
 
@@ -39,6 +94,7 @@ class LoadColumns:
         snapshot: nodes, pods and NodeMetrics; how old these are does not matter here.
         thresholds: percent by resource above which load counts; under :data:`PROD` and the
             resource that of what prod pods use alone, as far as that is measured.
+        rows: of earlier rounds.
 
     Attributes:
         used: shape (nodes, 2 * resources), CPU in milli, memory in bytes: of all, then of pods of
@@ -46,34 +102,19 @@ class LoadColumns:
         offered: the same shape, what nodes offer before amplification; at least 1.
     """
 
-    def __init__(self, snapshot: ClusterSnapshot, thresholds: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        thresholds: Mapping[str, float],
+        rows: LoadRows | None = None,
+    ) -> None:
         self._row = {node.metadata.name: row for row, node in enumerate(snapshot.nodes)}
-        self._usage: dict[str, Mapping[tuple[str, str], Mapping[str, int]]] = {}
-        # As of time 0 no NodeMetric has expired.
-        measured = measure(snapshot.nodes, snapshot, RESOURCES, 0.0, _FOR_EVER_SECONDS)
-        usage = {each.name: each.whole.usage for each in measured}
-        prod = {each.name: each.prod.usage for each in measured}
-        for each in measured:
-            self._usage[each.name] = each.pod_usage
-            metric = snapshot.node_metrics[each.name]
-            for name, amount in _since(each, metric).items():
-                usage[each.name][name] += amount
-            for name, amount in _since(each, metric, prod=True).items():
-                prod[each.name][name] += amount
-        for node in snapshot.nodes:
-            name = node.metadata.name
-            if name not in usage:
-                usage[name] = _requested(snapshot.pods_on(name))
-        rows = [
-            [found.get(key, 0) for found in (usage[name], prod.get(name, {})) for key in RESOURCES]
-            for name in self._row
-        ]
-        self.used = np.array(rows, np.int64).reshape(-1, 2 * len(RESOURCES))
-        offered = [
-            [raw_units(node).get(each, 0) for each in (*RESOURCES, *RESOURCES)]
-            for node in snapshot.nodes
-        ]
-        self.offered = np.maximum(np.array(offered, np.int64).reshape(self.used.shape), 1)
+        self._metrics = snapshot.node_metrics
+        found = (rows or LoadRows()).of(snapshot)
+        shape = len(found), 2 * len(RESOURCES)
+        self.used = np.array([each.used for each in found], np.int64).reshape(shape)
+        offered = np.array([each.offered for each in found], np.int64).reshape(shape)
+        self.offered = np.maximum(offered, 1)
         high = [thresholds.get(name, 100.0) for name in RESOURCES]
         of_prod = [thresholds.get(f"{PROD}{name}", np.inf) for name in RESOURCES]
         self._high = np.array([*high, *of_prod])
@@ -130,8 +171,8 @@ class LoadColumns:
 
     def _amounts(self, pod: Pod) -> NDArray[np.int64]:
         """What a pod takes along: what it is measured to use, or else what it asks for."""
-        key = pod.metadata.namespace, pod.metadata.name
-        usage = self._usage.get(pod.spec.node_name, {}).get(key)
+        metric = self._metrics.get(pod.spec.node_name)
+        usage = None if metric is None else reported_usage(metric, pod)
         found = requests.counted(pod) if usage is None else usage
         amounts = [found.get(name, 0) for name in RESOURCES]
         is_prod = class_with_default(pod) is PriorityClass.PROD

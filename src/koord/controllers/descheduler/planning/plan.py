@@ -7,10 +7,15 @@ Rule: docs/reference/descheduling.md#a-planned-round.
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 from msgspec import field
 
 from koord.api.wirestruct import WireStruct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 class StayReason(StrEnum):
@@ -36,6 +41,8 @@ class PlannedStep(WireStruct, omit_defaults=False):
         requires: numbers of earlier steps without which it would not fit there.
         gain: by how many percentage points the load above thresholds falls, nodes and resources
             added up.
+        together_with: the number of the step with which it is carried out or not at all, that of
+            the pod of its gang that a strategy wanted; 0 for a step of its own.
     """
 
     number: int = 0
@@ -48,6 +55,7 @@ class PlannedStep(WireStruct, omit_defaults=False):
     reason: str = ""
     requires: list[int] = []
     gain: float = 0.0
+    together_with: int = 0
 
 
 class StayingPod(WireStruct, omit_defaults=False):
@@ -111,9 +119,15 @@ class RoundPlan(WireStruct, omit_defaults=False):
         """
         lost = set(refused)
         kept = []
-        for step in self.steps:
-            if step.number in lost or lost.intersection(step.requires):
-                lost.add(step.number)
+        for steps in units(self.steps):
+            if any(step.number in lost or lost.intersection(step.requires) for step in steps):
+                lost.update(step.number for step in steps)
             else:
-                kept.append(step)
+                kept += steps
         return kept
+
+
+def units(steps: Iterable[PlannedStep]) -> Iterator[list[PlannedStep]]:
+    """Steps that are carried out together or not at all, in their order."""
+    for _, found in groupby(steps, lambda step: step.together_with or step.number):
+        yield list(found)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from koord.controllers.descheduler.planning.plan import units
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -42,23 +44,38 @@ class PlanExecution:
 
     async def run(self, steps: Sequence[tuple[PlannedStep, WantedPod]]) -> None:
         """Asks for each step's eviction; one that is refused ends those that require it."""
-        for step, wanted in steps:
-            if not await self._carried_out(step, wanted):
-                self._lost.add(step.number)
+        wanted = {step.number: each for step, each in steps}
+        for unit in units(step for step, _ in steps):
+            if not await self._carried_out(unit, [wanted[step.number] for step in unit]):
+                self._lost.update(step.number for step in unit)
 
-    async def _carried_out(self, step: PlannedStep, wanted: WantedPod) -> bool:
-        refusal = self._unmet(step) or self._checks.refusal(step, wanted, self._done.values())
+    async def _carried_out(self, steps: Sequence[PlannedStep], wanted: Sequence[WantedPod]) -> bool:
+        """Steps that are carried out together: the first one's eviction is that of all."""
+        refusal = self._refusal(steps, wanted)
         if refusal:
-            self._record.refused(wanted.pod, wanted.request, refusal)
+            for each in wanted:
+                self._record.refused(each.pod, each.request, refusal)
             return False
-        carrier = self._carriers[wanted.profile]
+        carrier = self._carriers[wanted[0].profile]
         assert carrier is not None, "a profile has exactly one evict plugin"
-        if not await carrier.evict(wanted.pod, wanted.request):
-            self._record.failed(wanted.pod, wanted.request, str(getattr(carrier, "why", "")))
+        if not await carrier.evict(wanted[0].pod, wanted[0].request):
+            for each in wanted:
+                self._record.failed(each.pod, each.request, str(getattr(carrier, "why", "")))
             return False
-        self._record.evicted(wanted.pod, wanted.request)
-        self._done[step.number] = wanted
+        for step, each in zip(steps, wanted, strict=True):
+            self._record.evicted(each.pod, each.request)
+            self._done[step.number] = each
         return True
+
+    def _refusal(self, steps: Sequence[PlannedStep], wanted: Sequence[WantedPod]) -> str:
+        """What keeps one of the steps from being done; empty for nothing."""
+        done = list(self._done.values())
+        for step, each in zip(steps, wanted, strict=True):
+            refusal = self._unmet(step) or self._checks.refusal(step, each, done)
+            if refusal:
+                return refusal if step is steps[0] else f"{each.pod.title} of its gang: {refusal}"
+            done.append(each)
+        return ""
 
     def _unmet(self, step: PlannedStep) -> str:
         """Which step that it requires was not done, or has not made room yet; empty for none."""

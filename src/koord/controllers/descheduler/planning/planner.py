@@ -13,7 +13,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from koord.controllers.descheduler.framework.outcomes import EVICTED, REFUSED
-from koord.controllers.descheduler.planning.load_columns import PROD, RESOURCES, SHIPPED_THRESHOLDS
+from koord.controllers.descheduler.planning.load_columns import (
+    PROD,
+    RESOURCES,
+    SHIPPED_THRESHOLDS,
+    LoadRows,
+)
 from koord.controllers.descheduler.planning.plan import (
     PlannedNode,
     PlannedStep,
@@ -26,6 +31,7 @@ from koord.controllers.descheduler.planning.planning_evictor import (
     BY_LOAD,
     PlanningEvictor,
     ProfilePlanningEvictor,
+    WantedPod,
 )
 from koord.controllers.descheduler.planning.rest_periods import RestPeriods
 from koord.controllers.descheduler.planning.step_checks import StepChecks
@@ -78,7 +84,7 @@ class PlannedRounds:
         self._thresholds, self._now = thresholds, now
         self._dry_run, self._is_current = dry_run, is_current
         self._live = live
-        self._rests = RestPeriods()
+        self._rests, self._rows = RestPeriods(), LoadRows()
         self._carriers = [profile.handle.evictor.evict_plugin for profile in rounds.profiles]
         self.last = RoundPlan()
 
@@ -114,10 +120,7 @@ class PlannedRounds:
         record = self._rounds.record
         # How far the steps got is told anew, with where they go.
         record.outcomes = [each for each in record.outcomes if each.result != EVICTED]
-        wanted = [
-            each._replace(request=replace(each.request, target=step.target))
-            for step, each in zip(plan.steps, evictor.wanted, strict=True)
-        ]
+        wanted = _requests(plan.steps, evictor.wanted)
         if self._dry_run:
             for each in wanted:
                 record.evicted(each.pod, each.request)
@@ -136,8 +139,9 @@ class PlannedRounds:
         landing = None if self._landing is None else self._landing(snapshot)
         now = self._now()
         evictor = PlanningEvictor(
-            snapshot, landing, self._thresholds, lambda pod: self._rests.rests(pod, now)
-        )
+            snapshot, landing, self._thresholds,
+            lambda pod: self._rests.rests(pod, now), self._rows,
+        )  # fmt: skip
         under_way = [] if self._live is None else list(self._live.under_way())
         for each in under_way:
             evictor.already_moves(each.pod, each.target)
@@ -169,6 +173,25 @@ class PlannedRounds:
             for evictor, carrier, was in zip(evictors, self._carriers, dry, strict=True):
                 evictor.evict_plugin, evictor.dry_run = carrier, was
                 getattr(carrier, "forget", _nothing)()
+
+
+def _requests(steps: Sequence[PlannedStep], wanted: Sequence[WantedPod]) -> list[WantedPod]:
+    """The pods of steps, with what is asked for: where each goes, and those that go with it."""
+    targets: dict[int, dict[str, str]] = {}
+    for step in steps:
+        if step.together_with:
+            targets.setdefault(step.together_with, {})[step.uid] = step.target
+    return [
+        each._replace(
+            request=replace(
+                each.request,
+                reason=step.reason,
+                target=step.target,
+                targets=targets.get(step.number, {}),
+            )
+        )
+        for step, each in zip(steps, wanted, strict=True)
+    ]
 
 
 def _nothing() -> None:

@@ -13,6 +13,7 @@ from koord.api.kinds.meta import Object
 from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.pod import Pod
+from koord.api.kinds.quota import PodGroup
 from koord.api.kinds.storage import PersistentVolumeClaim
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.base.errors import KoordError
@@ -85,6 +86,7 @@ class SnapshotObjects:
                 for each in self._all(PersistentVolumeClaim)
             },
             {each.metadata.name: each for each in self._all(NodeMetric)},
+            pod_groups=self._all(PodGroup),
         )
 
     def seconds(self) -> float | None:

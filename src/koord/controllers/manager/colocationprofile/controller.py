@@ -24,7 +24,7 @@ from koord.controllers.cluster.colocation_profiles.profile_conditions import Pro
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch, preconditions_of
-from koord.kube.requests.retry import RateLimiter
+from koord.kube.requests.rate_limiter import RateLimiter
 
 if TYPE_CHECKING:
     from koord.controllers.manager.dependencies import ControllerDependencies

@@ -3,7 +3,8 @@
 
 Names, defaults and bounds are the original's: docs/reference/load.md#arguments,
 docs/reference/numa.md#scoring, docs/reference/devices.md#default-order-of-cards and
-docs/reference/load.md#noderesourcesfitplus.
+docs/reference/load.md#noderesourcesfitplus. PrioritySort's are koord's own:
+docs/reference/scheduling.md#turns-of-namespaces.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from koord.controllers.scheduler.config.plugin_args import ConfigStruct, PluginA
 FRAGMENTATION_AWARE = "FragmentationAware"
 FULL_PCPUS, SPREAD_BY_PCPUS = "FullPCPUs", "SpreadByPCPUs"
 DEFAULT_ESTIMATOR, HISTOGRAM_ESTIMATOR = "defaultEstimator", "workloadHistogram"
+UNFAIR, BY_NAMESPACE = "none", "namespace"
 
 _SCALING_PERCENT = {names.CPU: 85, names.MEMORY: 70}
 
@@ -244,3 +246,13 @@ class SchedulingHintArgs(PluginArgs, frozen=True):
     def check(self, at: FieldPath) -> None:
         """The number of hinted nodes is at least one."""
         at.inside("maxHintNodes").at_least(self.max_hint_nodes, 1)
+
+
+class PrioritySortArgs(PluginArgs, frozen=True):
+    """Whose turn it is among pods of equal priority; kube-scheduler's plugin takes no arguments."""
+
+    fairness: str = UNFAIR
+
+    def check(self, at: FieldPath) -> None:
+        """A known kind of fairness."""
+        at.inside("fairness").one_of(self.fairness, (UNFAIR, BY_NAMESPACE))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from koord.api.protocol.resources import BATCH_CPU
+from koord.controllers.scheduler.config.args_koord import BY_NAMESPACE
 from koord.controllers.scheduler.config.configuration_file import PluginRef
 from koord.controllers.scheduler.config.plugin_args import API_VERSION
 
@@ -116,6 +117,7 @@ def _shipped_profile(scheduler_name: str) -> dict[str, Any]:
                 estimatedScalingFactors={"cpu": 85, "memory": 70},
             ),
             _args(quota, quotaGroupNamespace="koordinator-system"),
+            _args("PrioritySort", fairness=BY_NAMESPACE),
         ],
         "plugins": {
             "preEnqueue": _enabled(gang),

@@ -50,11 +50,12 @@ class SchedulerConfiguration:
     queue: QueueOptions
     warnings: tuple[str, ...] = ()
 
-    def scoped(self, quotas: str, reservations: str) -> SchedulerConfiguration:
-        """The same with other scopes in every profile; an empty one stays as it is."""
+    def scoped(self, quotas: str, reservations: str, fairness: str = "") -> SchedulerConfiguration:
+        """The same with other scopes and fairness in every profile; an empty one stays as it is."""
         wanted = {
             "ElasticQuota": {"quota_scope": quotas} if quotas else {},
             "Reservation": {"reservation_scope": reservations} if reservations else {},
+            "PrioritySort": {"fairness": fairness} if fairness else {},
         }
         profiles = []
         for profile in self.profiles:

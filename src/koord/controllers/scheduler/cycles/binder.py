@@ -8,7 +8,6 @@ what was reserved and tells the loop, which puts the pod back.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from koord.api.protocol import keys
 from koord.base import faults, log
 from koord.base.errors import one_line
 from koord.base.supervision import Supervisor
+from koord.base.turn_queue import TurnQueue
 from koord.controllers.scheduler.cycles.surrogate_pods import SurrogatePods
 from koord.controllers.scheduler.framework.cycle import PendingPatch
 from koord.kube.election import LeadLostError
@@ -92,9 +92,11 @@ class Binder:
         node_name: of a row.
         succeeded: told of each pod that is bound.
         failed: told of each that is not, with the error.
-        workers: how many bindings may be under way at once; the transport has a limit of its own.
+        workers: how many bindings may be under way at once; those beyond wait here, and not at the
+            transport, whose limit it is.
         stand_ins: who writes about pods that stand for other objects.
         supervisor: keeps the workers going.
+        fair: whether bindings of different namespaces take turns; else they go in order.
     """
 
     def __init__(
@@ -103,18 +105,21 @@ class Binder:
         node_name: Callable[[int], str],
         succeeded: Callable[[BindingCycle], None],
         failed: Callable[[BindingCycle, Exception], None],
-        workers: int = 256,
+        workers: int = 128,
         stand_ins: SurrogatePods | None = None,
         supervisor: Supervisor | None = None,
+        *,
+        fair: bool = False,
     ) -> None:
         self._supervisor = supervisor or Supervisor("scheduler")
+        self._fair = fair
         self._stand_ins = stand_ins or SurrogatePods()
         self._client = client
         self._node_name = node_name
         self._succeeded = succeeded
         self._failed = failed
         self._limit = workers
-        self._ready: deque[BindingCycle] = deque()
+        self._ready: TurnQueue[BindingCycle] = TurnQueue()
         self._workers: set[asyncio.Task[None]] = set()
         self._pumping = False
         # Pods that a Permit plugin makes wait, by uid.
@@ -144,7 +149,8 @@ class Binder:
             self._waits.add(task)
             task.add_done_callback(self._waits.discard)
             return
-        self._ready.append(binding)
+        flow = binding.queued.info.key.partition("/")[0] if self._fair else ""
+        self._ready.push(flow, binding)
         self._pump_soon()
 
     def allow(self, uid: str) -> bool:
@@ -214,7 +220,7 @@ class Binder:
 
     async def _work(self) -> None:
         while self._ready:
-            await self._carry_out(self._ready.popleft())
+            await self._carry_out(self._ready.pop())
 
     async def _carry_out(self, binding: BindingCycle) -> None:
         try:

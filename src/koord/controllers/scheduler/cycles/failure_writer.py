@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from koord.api.kinds.pod import Pod
 from koord.base import faults, log
 from koord.base.supervision import Supervisor
+from koord.base.turn_queue import TurnQueue
 from koord.controllers.scheduler import pod_conditions
 from koord.controllers.scheduler.cycles.binder import is_gone, reason_of
 from koord.controllers.scheduler.cycles.surrogate_pods import SurrogatePods
@@ -65,6 +66,7 @@ class FailureWriter:
         workers: how many write at once.
         stand_ins: who writes about pods that stand for other objects.
         supervisor: keeps the writers going.
+        fair: whether pods of different namespaces take turns; else it goes in order.
     """
 
     def __init__(
@@ -74,13 +76,18 @@ class FailureWriter:
         workers: int = 32,
         stand_ins: SurrogatePods | None = None,
         supervisor: Supervisor | None = None,
+        *,
+        fair: bool = False,
     ) -> None:
         self._supervisor = supervisor or Supervisor("scheduler", clock=clock)
         self._stand_ins = stand_ins or SurrogatePods()
         self._client = client
         self._clock = clock
         self._limit = workers
+        self._fair = fair
         self._waiting: dict[str, SchedulingFailure] = {}
+        # Whose turn it is, by uid; some may wait no longer, and some may be there twice.
+        self._uid_queue: TurnQueue[str] = TurnQueue()
         # What was last written of a pod, so that a repeated failure is not written again even
         # before the informer has brought it back.
         self._last_written: dict[str, tuple[str, str, str]] = {}
@@ -122,6 +129,8 @@ class FailureWriter:
     def _start(self, failure: SchedulingFailure) -> None:
         uid = failure.pod.metadata.uid
         self._leave(uid)
+        if uid not in self._waiting:
+            self._uid_queue.push(self._flow(failure), uid)
         self._waiting[uid] = failure
         if len(self._tasks) < self._limit:
             task = self._supervisor.start("conditions of pods", self._drain)
@@ -134,8 +143,7 @@ class FailureWriter:
             timer.cancel()
 
     async def _drain(self) -> None:
-        # Of one pod one write at a time, so that what is said last stands.
-        while uid := next((each for each in self._waiting if each not in self._writing), ""):
+        while uid := self._next():
             failure = self._waiting.pop(uid)
             self._writing.add(uid)
             try:
@@ -156,6 +164,19 @@ class FailureWriter:
                     self._again[uid] = timer
             finally:
                 self._writing.discard(uid)
+                if uid in self._waiting:
+                    self._uid_queue.push(self._flow(failure), uid)
+
+    def _flow(self, failure: SchedulingFailure) -> str:
+        return failure.pod.metadata.namespace if self._fair else ""
+
+    def _next(self) -> str:
+        """The next pod to be written about; of one pod what is said last stands, and comes last."""
+        while self._uid_queue:
+            uid = self._uid_queue.pop()
+            if uid in self._waiting and uid not in self._writing:
+                return uid
+        return ""
 
     async def _write(self, failure: SchedulingFailure) -> None:
         stand_in = self._stand_ins.of(failure.pod)

@@ -58,8 +58,9 @@ _LOG = log.get("scheduler")
 SLICE_SECONDS = 0.005
 # And at most: where time is virtual a slice takes none.
 SLICE_DECISIONS = 256
-# Bindings that may be under way before decisions wait for some to end.
-MOST_PENDING = 4096
+# Bindings that may wait for the API server before decisions wait for some to end. Pods that wait on
+# Permit do not count: they are as many as a tenant's gangs have, and would stop everybody.
+MOST_WRITING = 4096
 
 
 class LoopDependencies(NamedTuple):
@@ -109,11 +110,12 @@ class SchedulingLoop:
         supervisor = parts.supervisor or Supervisor("scheduler", clock=parts.clock)
         self.binder = Binder(
             client, parts.table.name, self._succeeded, self._failed, stand_ins=stand_ins,
-            supervisor=supervisor,
+            supervisor=supervisor, fair=parts.queue.fair,
         )  # fmt: skip
         self.failures = FailureWriter(
-            client, parts.clock, stand_ins=stand_ins, supervisor=supervisor
-        )
+            client, parts.clock, stand_ins=stand_ins, supervisor=supervisor,
+            fair=parts.queue.fair,
+        )  # fmt: skip
         self._wake = asyncio.Event()
         # Attempts so far, and the CPU seconds that they took.
         self.decided, self.deciding_seconds = 0, 0.0
@@ -157,7 +159,7 @@ class SchedulingLoop:
         await self.failures.close()
 
     def _slice(self) -> int:
-        if self.binder.pending >= MOST_PENDING:
+        if self.binder.writing >= MOST_WRITING:
             return 0
         if not self.parts.queue.oversized:
             return self.schedule(SLICE_SECONDS, SLICE_DECISIONS)
@@ -169,7 +171,7 @@ class SchedulingLoop:
         return taken
 
     async def _rest(self, due_seconds: float | None) -> None:
-        if self.binder.pending >= MOST_PENDING:
+        if self.binder.writing >= MOST_WRITING:
             due_seconds = 0.01
         with suppress(TimeoutError):
             # Not wait_for: before Python 3.12 it may lose a cancellation.

@@ -55,7 +55,13 @@ class NodeRejections(Mapping[int, "Rejection"]):
 
     def put(self, rows: NDArray[np.intp], refusals: Iterable[Rejection]) -> None:
         """Sets the refusal of each of some rows."""
-        codes = [self._number(refusal) for refusal in refusals]
+        # Most are the very same objects.
+        refusals, numbers, codes = list(refusals), dict[int, int](), list[int]()
+        for refusal in refusals:
+            number = numbers.get(id(refusal))
+            if number is None:
+                number = numbers[id(refusal)] = self._number(refusal)
+            codes.append(number)
         self._by_number = None
         self._codes[rows] = codes
 

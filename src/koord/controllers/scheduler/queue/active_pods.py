@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from koord.controllers.scheduler.queue.fair_pods import FairPods
 from koord.controllers.scheduler.queue.heap import PodHeap
 
 if TYPE_CHECKING:
@@ -17,14 +18,18 @@ if TYPE_CHECKING:
 class ActivePods:
     """Two heaps of one order; an oversized pod is popped after as many others as were active.
 
-    They are counted at the first pop that finds it first of its kind, and not when it came: a list
-    may bring it before all others. Pods that come later do not push it back.
+    The others are counted at the first pop that finds an oversized pod first of its kind, and not
+    when that came: a list may bring it before all others. Pods that come later do not push it back.
+
+    Args:
+        fair: whether namespaces take turns among equal priorities.
     """
 
     __slots__ = ("_before", "_number", "_oversized", "_usual")
 
-    def __init__(self) -> None:
-        self._usual, self._oversized = PodHeap(), PodHeap()
+    def __init__(self, fair: bool = False) -> None:
+        self._usual: PodHeap | FairPods = FairPods() if fair else PodHeap()
+        self._oversized: PodHeap | FairPods = FairPods() if fair else PodHeap()
         # How many others are still to be popped before the next oversized one; None: not known yet.
         self._before: int | None = None
         # Of the oversized: asked at every pop.

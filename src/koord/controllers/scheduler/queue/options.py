@@ -32,6 +32,8 @@ class QueueOptions:
         leftover_flush: how often pods are looked for that nothing has woken.
         max_unschedulable: how long nothing may wake a pod.
         pop_from_backoff: when no pod is active, one whose backoff is not over yet is popped.
+        fair: whether namespaces take turns among active pods of equal priority, whoever came
+            first; priorities are those of pods, whatever a queue-sort plugin says.
     """
 
     initial_backoff: float = 1.0
@@ -40,6 +42,7 @@ class QueueOptions:
     leftover_flush: float = 30.0
     max_unschedulable: float = 300.0
     pop_from_backoff: bool = True
+    fair: bool = False
 
     def backoff(self, attempts: int) -> float:
         """How long a pod waits after so many attempts."""

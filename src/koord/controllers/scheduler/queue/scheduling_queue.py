@@ -39,6 +39,7 @@ from koord.controllers.scheduler.queue.queueing_hints import (
 from koord.controllers.scheduler.queue.subqueues import SubQueues
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterable, Mapping
 
     from koord.base.clock import Clock
@@ -96,6 +97,11 @@ class SchedulingQueue:
         self.nominator = Nominator(nominated)
         self.incoming = self._places.incoming
 
+    @property
+    def fair(self) -> bool:
+        """Whether namespaces take turns."""
+        return self._options.fair
+
     def __len__(self) -> int:
         """How many pods wait."""
         return len(self._waiting)
@@ -115,6 +121,10 @@ class SchedulingQueue:
     def pending(self) -> dict[str, int]:
         """``scheduler_pending_pods`` by its label ``queue``."""
         return self._places.pending()
+
+    def rejected(self) -> Counter[tuple[str, str]]:
+        """``scheduler_unschedulable_pods`` by its labels, plugin and profile."""
+        return self._places.rejected()
 
     def in_flight(self) -> list[QueuedPod]:
         """Pods that were popped or taken and are not done, in that order."""

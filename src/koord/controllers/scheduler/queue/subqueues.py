@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from koord.controllers.scheduler.queue.active_pods import ActivePods
@@ -52,7 +52,7 @@ class SubQueues:
         self.waiting: dict[str, QueuedPod] = {}
         self.index = RejectionIndex(shape_of)
         self.incoming: defaultdict[tuple[str, str], int] = defaultdict(int)
-        self.active = ActivePods()
+        self.active = ActivePods(options.fair)
         self._backoff, self._error_backoff = PodHeap(), PodHeap()
         # By the time they were put back; gated ones, which no timer wakes, are not here.
         self._unschedulable = PodHeap()
@@ -73,6 +73,17 @@ class SubQueues:
         gated = len(self.waiting) - active - backoff - unschedulable
         numbers = (active, backoff, unschedulable, gated)
         return dict(zip(QUEUES, numbers, strict=True))
+
+    def rejected(self) -> Counter[tuple[str, str]]:
+        """How many pods wait for another attempt, by who rejected or gates them and by profile.
+
+        A pod that several plugins rejected counts for each of them.
+        """
+        return Counter(
+            (plugin, pod.profile)
+            for pod in self.waiting.values()
+            for plugin in (pod.rejectors or ({pod.gated_by} if pod.gated_by else ()))
+        )
 
     def in_order(self) -> list[QueuedPod]:
         """All pods: active ones in their order, backoffs in theirs, the others by their time."""

@@ -7,6 +7,7 @@ Rule: docs/reference/admission.md#a-parents-minimum.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from koord.kube.client import Client
 
 TRIES = 8
+MOST_WRITTEN = 4096
+"""Of how many parents the version of the last write is remembered."""
 WRITE_SECONDS = 5.0
 """How long one write may take, with all tries that the client makes of it."""
 
@@ -47,7 +50,8 @@ class ParentWriter:
         self._client = client
         self._state = state
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._written: dict[str, str] = {}
+        # By parent, until it is written again; the parent may go meanwhile.
+        self._written: OrderedDict[str, str] = OrderedDict()
 
     async def settle(
         self, child: QuotaGroup, request: str, judge: Callable[[], Sequence[KoordError]]
@@ -81,6 +85,9 @@ class ParentWriter:
             written = await self._write(parent, annotation.text(claims))
             if written is not None:
                 self._written[name] = written
+                if len(self._written) > MOST_WRITTEN:
+                    # What is forgotten costs no more than a conflict, and another look.
+                    self._written.popitem(last=False)
                 return ALLOWED
             version = str(int(parent.metadata.resource_version or 0) + 1)
         return _behind(child)

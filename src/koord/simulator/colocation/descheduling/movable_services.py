@@ -14,6 +14,8 @@ from koord.simulator.colocation.descheduling.service_scheduler import ServiceSch
 from koord.simulator.colocation.descheduling.workloads import deployments
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from koord.base.clock import VirtualClock
     from koord.simulator.colocation.inputs.scenario import Scenario
     from koord.simulator.colocation.results.result import Floats, Ints, Singles
@@ -28,7 +30,7 @@ class DeschedulingMode(StrEnum):
     """Who moves pods of services."""
 
     NONE = "none"
-    ONE_BY_ONE = "one by one"
+    ONE_BY_ONE = "one-by-one"
     PLANNED = "planned"
 
 
@@ -39,11 +41,18 @@ class MovableServices:
         mode: how it moves them.
         clock: of the loop.
         seed: of names.
+        stopped: whether nobody wants more of the day.
     """
 
-    def __init__(self, mode: DeschedulingMode, clock: VirtualClock, seed: int) -> None:
+    def __init__(
+        self,
+        mode: DeschedulingMode,
+        clock: VirtualClock,
+        seed: int,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._mode, self._clock = mode, clock
-        self.api = ServiceApi(clock, seed)
+        self.api = ServiceApi(clock, seed, stopped)
         self._cluster: ServiceScheduler | None = None
 
     async def prepare(self) -> None:
@@ -86,9 +95,19 @@ class MovableServices:
         """What each row of services used, milli-cores and bytes ``[2, rows]``."""
         self._of_day().measured(usage)
 
-    def record(self, services: Singles, cpus: Floats) -> None:
-        """Takes a step into the account: cores that each row got, and those of machines."""
-        self.account.step(services, cpus)
+    def record(self, services: Singles, system: Floats, cpus: Floats) -> None:
+        """Takes a step into the account.
+
+        Args:
+            services: cores that each row of services got.
+            system: cores that each machine's own programs got.
+            cpus: of each machine.
+        """
+        self.account.step(services, system, cpus)
+
+    def check(self) -> None:
+        """Raises where nobody wants more, or a part has failed; see :meth:`ServiceApi.check`."""
+        self.api.check()
 
     async def close(self) -> None:
         """Ends everything."""

@@ -48,7 +48,7 @@ SHIPPED: dict[str, Any] = {
                     "args": {
                         "nodeMetricExpirationSeconds": 300,
                         "prodLowThresholds": {"cpu": 45},
-                        "prodHighThresholds": {"cpu": 63},
+                        "prodHighThresholds": {"cpu": 64},
                         "anomalyCondition": {"consecutiveAbnormalities": 2},
                     },
                 }

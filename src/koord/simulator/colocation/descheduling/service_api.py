@@ -40,7 +40,13 @@ START_SECONDS = 30.0
 STOP_SECONDS = 10.0
 """From a pod's deletion until it is gone."""
 _PRIORITY = 9500
-_CONTROLLERS = ("deployment", "replicaset", "garbage")
+_CONTROLLERS = ("deployment", "replicaset")
+# Nobody's connection breaks here: bookmarks would be most of what some fifty watches have to do.
+_BOOKMARK_SECONDS = 86_400.0
+
+
+class DayStoppedError(Exception):
+    """A day that was stopped before its end."""
 
 
 class ServiceApi:
@@ -49,12 +55,16 @@ class ServiceApi:
     Args:
         clock: of the loop that runs it.
         seed: of uids and generated names.
+        stopped: whether nobody wants more of the day.
     """
 
-    def __init__(self, clock: VirtualClock, seed: int) -> None:
-        self._clock = clock
-        self._plane = EmbeddedControlPlane(Options(port=None, clock=clock, seed=seed))
+    def __init__(self, clock: VirtualClock, seed: int, stopped: Callable[[], bool]) -> None:
+        self._clock, self._stopped = clock, stopped
+        self._plane = EmbeddedControlPlane(
+            Options(port=None, clock=clock, seed=seed, bookmark_seconds=_BOOKMARK_SECONDS)
+        )
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._failure: BaseException | None = None
         self._seen: set[tuple[str, bool]] = set()
         self._slots: ServiceSlots | None = None
         self._machine_of: dict[str, int] = {}
@@ -63,7 +73,10 @@ class ServiceApi:
         """The server is there, with koord's kinds and the controllers of workloads."""
         await self._plane.start()
         self.client = self.new_client("simulation")
-        names = [name async for name, _ in cluster_crds.install(self.client, crds(), force=True)]
+        names = []
+        async for name, _ in cluster_crds.install(self.client, crds(), force=True):
+            names.append(name)
+            self.check()
         await cluster_crds.wait_established(self.client, names, 60.0)
         controllers = BuiltinControllers(self.new_client("controllers"), self._clock, _CONTROLLERS)
         self.views = InformerViews(self.new_client("kubelets"))
@@ -79,14 +92,31 @@ class ServiceApi:
         return self._plane.transport()
 
     def keep(self, run: Callable[[], Awaitable[Any]]) -> None:
-        """Lets a part run until the end."""
+        """Lets a part run until the end; see :meth:`check`."""
 
         async def running() -> None:
             await run()
 
         task = asyncio.create_task(running())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            self._failure = self._failure or task.exception()
+
+    def check(self) -> None:
+        """Call often.
+
+        Raises:
+            DayStoppedError: nobody wants more of the day.
+            Exception: what a part has failed of, without which it would go on as another day.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._stopped():
+            raise DayStoppedError
 
     async def create_services(
         self,
@@ -109,6 +139,7 @@ class ServiceApi:
         """
         await self._create_frame(nodes)
         for each in deployments:
+            self.check()
             await self.client.create(manifest(each, scenario.services[each.service], scheduler))
         total = sum(len(each.rows) for each in deployments)
         while len(pods := (await self.client.list(Pod, namespace=NAMESPACE)).items) < total:
@@ -118,6 +149,7 @@ class ServiceApi:
             by_name[pod.metadata.labels["app"]].append(pod)
         for each in deployments:
             for pod, row in zip(by_name[each.name], each.rows, strict=True):
+                self.check()
                 self._seen.add((pod.metadata.uid, False))
                 await self.client.bind(pod, nodes[machine[row]])
                 await self._make_ready(pod)

@@ -147,7 +147,7 @@ class DaySimulation:
         if self._movable is None:
             self._cluster.clock.advance(self._dt)
         else:
-            self._movable.record(services, self._cpus)
+            self._movable.record(services, turn.grants.system, self._cpus)
             await asyncio.sleep(self._dt)
 
     # Batch.

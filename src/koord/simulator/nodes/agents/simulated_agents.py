@@ -190,8 +190,9 @@ class SimulatedAgents:
             tasks.create_task(self._report())
 
     def series(self) -> bytes:
-        """What the agents decided, in Prometheus' text format."""
-        return exposition(self.enforcement, [machine.name for machine in self._machines])
+        """What the agents measured and decided, in Prometheus' text format."""
+        names = [machine.name for machine in self._machines]
+        return exposition(self.enforcement, names, self.load.read(self._clock.wall_seconds()))
 
     def _slo_seen(self, slo: NodeSLO) -> None:
         row = self._rows.get(slo.metadata.name)

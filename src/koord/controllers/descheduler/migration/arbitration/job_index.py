@@ -79,7 +79,7 @@ class JobIndex:
         pod: looks a pod up by ``namespace/name``.
 
     Attributes:
-        open: of jobs that have not ended.
+        open: of jobs that have not ended, and of those that are assumed.
         moving: of those that run or have passed arbitration.
     """
 
@@ -94,6 +94,8 @@ class JobIndex:
         self._waiting: dict[str, None] = {}
         # What this process let pass counts before any cache has heard of it.
         self._passed: set[str] = set()
+        # Evictions of a plan that is made: by pod, where it is counted as if it had a job.
+        self._assumed: dict[str, JobPlace] = {}
         self.open, self.moving = MovingCounts(), MovingCounts()
 
     def __len__(self) -> int:
@@ -126,6 +128,27 @@ class JobIndex:
         for uid in list(self._by_pod.get(key, ())):
             if self._place(self._jobs[uid]) != self._places[uid]:
                 self.put(self._jobs[uid])
+
+    def assume(self, pod: Pod) -> None:
+        """Counts a pod among those of open jobs until :meth:`release`; there is no job for it."""
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        place = _place_of(key, pod.metadata.namespace, pod)
+        self._assumed[key] = place
+        self.open.add(place, 1)
+
+    def release(self, key: str) -> None:
+        """Counts a pod no longer that was assumed."""
+        place = self._assumed.pop(key, None)
+        if place is not None:
+            self.open.add(place, -1)
+
+    def assumed(self) -> list[str]:
+        """Pods that are assumed."""
+        return list(self._assumed)
+
+    def is_taken(self, key: str) -> bool:
+        """Whether a pod is being moved, is about to be, or is in a plan that is made."""
+        return key in self._assumed or self.has_open(key)
 
     def let_pass(self, uid: str) -> None:
         """Counts a job as one that moves its pod."""
@@ -216,11 +239,14 @@ class JobIndex:
     def _place(self, job: PodMigrationJob) -> JobPlace:
         ref = job.spec.pod_ref
         key, namespace = job_pod_key(job), ref.namespace if ref is not None else ""
-        pod = self._pod(key)
-        if pod is None:
-            return JobPlace(key, namespace, "", "")
-        owner = controller(pod)
-        return JobPlace(key, namespace, pod.spec.node_name, owner.uid if owner else "")
+        return _place_of(key, namespace, self._pod(key))
+
+
+def _place_of(key: str, namespace: str, pod: Pod | None) -> JobPlace:
+    if pod is None:
+        return JobPlace(key, namespace, "", "")
+    owner = controller(pod)
+    return JobPlace(key, namespace, pod.spec.node_name, owner.uid if owner else "")
 
 
 def job_pod_key(job: PodMigrationJob) -> str:

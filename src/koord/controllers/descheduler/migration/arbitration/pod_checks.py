@@ -45,7 +45,7 @@ class MigrationChecks:
 
     def refusal(self, pod: Pod) -> MoveRefusal | None:
         """Why a plugin may not choose the pod; None where it may."""
-        if self._jobs.has_open(pod_key(pod)):
+        if self._jobs.is_taken(pod_key(pod)):
             return MoveRefusal("ExistingJob", "a PodMigrationJob of it has not ended")
         names = self._args.scheduler_names
         first = self._args.default_job_mode == RESERVATION_FIRST

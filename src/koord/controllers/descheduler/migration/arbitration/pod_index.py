@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods by their controller and by their gang, and which of them are unavailable; kept by events."""
+"""Pods by their controller and by their gang, and which of them are unavailable; kept by events.
+
+What gangs are of one group is told by their pods, or by their PodGroups.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,11 @@ from koord.controllers.cluster.pods import controller
 from koord.controllers.descheduler.snapshot import FINISHED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+    from koord.api.kinds.meta import Object
     from koord.api.kinds.pod import Pod
+    from koord.api.kinds.quota import PodGroup
 
 _NONE: Mapping[str, Pod] = {}
 
@@ -23,17 +28,35 @@ class PodIndex:
 
     Args:
         pods: those that are there.
+        pod_groups: the same.
     """
 
-    def __init__(self, pods: Iterable[Pod] = ()) -> None:
+    def __init__(self, pods: Iterable[Pod] = (), pod_groups: Iterable[PodGroup] = ()) -> None:
         self._pods: dict[str, Pod] = {}
         self._by_controller: dict[str, dict[str, Pod]] = {}
         self._unavailable: dict[str, set[str]] = {}
         self._by_gang: dict[str, dict[str, Pod]] = {}
         # By gang, how often its pods name other gangs as of one group with it.
         self._named: dict[str, Counter[str]] = {}
+        # The same by PodGroups.
+        self._declared: dict[str, set[str]] = {}
         for pod in pods:
             self.put(pod)
+        for pod_group in pod_groups:
+            self.put_group(pod_group)
+
+    def put_group(self, pod_group: PodGroup) -> None:
+        """A PodGroup is there, or has changed: it names other gangs for the pods of its own."""
+        gang = pod_key(pod_group)
+        named = _other_gangs(pod_group, gang)
+        if named:
+            self._declared[gang] = named
+        else:
+            self._declared.pop(gang, None)
+
+    def remove_group(self, pod_group: PodGroup) -> None:
+        """A PodGroup is gone."""
+        self._declared.pop(pod_key(pod_group), None)
 
     def put(self, pod: Pod) -> None:
         """A pod is there, or has changed."""
@@ -89,18 +112,25 @@ class PodIndex:
     def gangs_of(self, pod: Pod) -> tuple[str, ...]:
         """The gangs that move together with a pod, in order; none for a pod of no gang.
 
-        Gangs are of one group where pods of each name the other: what one alone says is no word
-        for both.
+        Gangs are of one group where pods or the PodGroup of each name the other: what one alone
+        says is no word for both.
         """
         gang = gang_of(pod)
         found, todo = {gang}, [gang]
         while todo:
             each = todo.pop()
-            for other in self._named.get(each, ()):
-                if other not in found and each in self._named.get(other, ()):
+            for other in self._group_of(each):
+                if other not in found and each in self._group_of(other):
                     found.add(other)
                     todo.append(other)
         return tuple(sorted(found)) if gang else ()
+
+    def _group_of(self, gang: str) -> Collection[str]:
+        """The gangs that one names."""
+        by_pods, by_group = self._named.get(gang), self._declared.get(gang)
+        if not by_group:
+            return by_pods or ()
+        return by_group.union(by_pods or ())
 
     def members(self, pod: Pod) -> Mapping[str, Pod]:
         """The pods that move together with one, it too, by key: those of its gangs that have not
@@ -111,7 +141,7 @@ class PodIndex:
         return {key: each for gang in gangs for key, each in self._by_gang.get(gang, _NONE).items()}
 
 
-def pod_key(pod: Pod) -> str:
+def pod_key(pod: Object) -> str:
     """``namespace/name``."""
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
@@ -122,8 +152,8 @@ def gang_of(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{name}" if name else ""
 
 
-def _other_gangs(pod: Pod, gang: str) -> set[str]:
-    return set(groups(pod)) - {gang}
+def _other_gangs(by: Object, gang: str) -> set[str]:
+    return set(groups(by)) - {gang}
 
 
 def is_active(pod: Pod) -> bool:

@@ -165,6 +165,17 @@ class ReportedPodUsage(Mapping[PodName, UnitsByResource]):
         return len(self._by_pod)
 
 
+def reported_usage(metric: NodeMetric, pod: Pod) -> UnitsByResource | None:
+    """What one pod of a report uses; None where there is none. One of several is the last."""
+    if metric.status.node_metric is None or metric.status.update_time is None:
+        return None
+    meta = pod.metadata
+    for entry in reversed(metric.status.pods_metric):
+        if entry.name == meta.name and entry.namespace == meta.namespace:
+            return _units(entry.pod_usage.resources if entry.pod_usage else {})
+    return None
+
+
 class _NodeSums(NamedTuple):
     """What a report and the pods of its node add up to, as long as these are the same objects."""
 

@@ -33,6 +33,7 @@ from koord.controllers.scheduler.plugins.coscheduling.allocation.gang_job import
 from koord.controllers.scheduler.plugins.coscheduling.allocation.job_preemption import (
     JobPreemption,
 )
+from koord.controllers.scheduler.plugins.coscheduling.metrics import GangMetrics
 from koord.controllers.scheduler.plugins.coscheduling.objects import gang_declaration as decl
 from koord.controllers.scheduler.plugins.coscheduling.scoring import (
     NetworkProximity,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from koord.base.metrics import MetricRegistry
     from koord.controllers.cluster.pods import PodInfo, PodShape
     from koord.controllers.scheduler.config.args_gangs_and_quota import CoschedulingArgs
     from koord.controllers.scheduler.framework.cycle import Cycle, PendingPatch
@@ -94,6 +96,7 @@ class Coscheduling(Plugin):
         self.neighbours = SelectorPodCounts()
         # A planner is at work: what it takes back is its own affair.
         self.planning = False
+        self._metrics: GangMetrics | None = None
         self._nearness = NetworkProximity(handle.table, self.topology)
         self._job_inputs = GangJobInputs(
             self.name, handle, self.gangs, self.topology if args.aware_network_topology else None,
@@ -124,6 +127,15 @@ class Coscheduling(Plugin):
             lambda _, new: self._reservation_seen(new),
             lambda old, _: self.gangs.pod_deleted(old.metadata.uid),
         )
+
+    def measure(self, into: MetricRegistry) -> None:
+        """Begins to keep metrics; those of several profiles' plugins are the first one's."""
+        self._metrics = GangMetrics.of(into)
+
+    def refresh_metrics(self) -> None:
+        """Brings them up to date, before they are read."""
+        if self._metrics is not None:
+            self._metrics.update(self.gangs.gangs.values())
 
     def _pod_group_seen(self, pod_group: PodGroup) -> None:
         """Who waits on Permit for what the PodGroup asks no longer goes now."""

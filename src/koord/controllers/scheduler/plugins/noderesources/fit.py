@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from koord.api import requests
 from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import ABSENT, CPU, MEMORY, PODS, Aspect
@@ -26,7 +28,6 @@ from koord.kernels.placement_board import LEAST, MOST, RATIO, RoomCheck, RoomSco
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.pods import ContainerRequests, PodShape
@@ -41,6 +42,8 @@ _TOO_MANY_PODS = "Too many pods"
 _SCORED = {"cpu": CPU, "memory": MEMORY}
 # For so many lists of resources it is kept where they stand.
 _KINDS = 256
+# From so many rows on they are compared in vectors before any is told of.
+_IN_VECTORS = 16
 
 
 class _FitColumns(NamedTuple):
@@ -117,7 +120,27 @@ class NodeResourcesFit(Plugin):
         """All resources that are short. Unresolvable where even the empty node has not enough."""
         # Reasons may be many, and are the same on most nodes.
         known: dict[tuple[int, ...], Rejection] = {}
-        return [self._diagnose(cycle, row, known) for row in rows.tolist()]
+        if len(rows) < _IN_VECTORS or cycle.has_overlay:
+            return [self._diagnose(cycle, row, known) for row in rows.tolist()]
+        # Rows that lack the same are refused in the same words: one of each is asked.
+        _, first, which = np.unique(
+            self._shortage_codes(cycle, rows), return_index=True, return_inverse=True
+        )
+        asked = [self._diagnose(cycle, row, known) for row in rows[first].tolist()]
+        return list(map(asked.__getitem__, which.tolist()))
+
+    def _shortage_codes(self, cycle: Cycle, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """By row, a number that says which resources are short, and of which even the empty node
+        has not enough."""
+        table, request = cycle.table, cycle.shape.request
+        found = np.zeros(len(rows), np.int64)
+        for index, name in self._fit_request(cycle.shape).columns.filtered:
+            has, amount = table.allocatable[index, rows], _amount(request, index, name)
+            short = amount > has - table.requested[index, rows]
+            found = found * 3 + np.where(short, np.where(amount > has, 2, 1), 0)
+            # Few differ, however many resources there are: no number overflows.
+            found = np.unique(found, return_inverse=True)[1].astype(np.int64)
+        return found
 
     def events(self) -> Sequence[HintedEvent]:
         """Pods that go, requests and nodes that change."""

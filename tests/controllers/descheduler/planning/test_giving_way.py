@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A round that is planned leaves the rest of the program its turn, and changes nothing for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from koord.base.clock import VirtualClock
+from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
+from koord.controllers.descheduler.planning.landing import LandingNodes
+from koord.controllers.descheduler.planning.planner import PlannedRounds
+from koord.controllers.descheduler.planning.planning_evictor import PODS_A_SLICE
+from koord.controllers.scheduler.config.load import shipped
+from koord.controllers.scheduler.registry import Registry
+from tests.controllers.descheduler.world import NOW, RecordedEvictions, cluster, make, node, pod
+
+if TYPE_CHECKING:
+    from koord.controllers.descheduler.snapshot import ClusterSnapshot
+
+PODS = 60
+
+
+def _rounds(snapshot: ClusterSnapshot) -> PlannedRounds:
+    registry = Registry()
+    objects = [*snapshot.nodes, *snapshot.pods]
+    landing = LandingNodes.of(objects, shipped(registry), registry, VirtualClock(NOW))
+    old = {"maxPodLifeTimeSeconds": 100}
+    strategies = make("deschedule", "PodLifeTime", old, RecordedEvictions())
+    return PlannedRounds(strategies, lambda _: landing, {}, lambda: NOW, dry_run=True)
+
+
+def test_others_have_their_turn_while_a_round_is_planned() -> None:
+    scheduler = {"schedulerName": "koord-scheduler"}
+    pods = [pod(f"p{at:02}", age=900 - at, spec=scheduler) for at in range(PODS)]
+    snapshot = cluster([node(f"n{at}", cpu="64") for at in range(1, 9)], pods)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def story() -> None:
+        beside = asyncio.create_task(others())
+        plan = await _rounds(snapshot).plan(snapshot)
+        assert len(plan.steps) == PODS
+        beside.cancel()
+
+    asyncio.run(story())
+    assert turns >= PODS // PODS_A_SLICE
+
+
+def test_what_a_plan_counts_is_no_job_for_anybody_else() -> None:
+    """Arbitration has its turns while a plan is made."""
+    one = pod("a")
+    index = JobIndex({"default/a": one}.get)
+    index.assume(one)
+    assert index.is_taken("default/a")
+    assert not index.has_open("default/a")
+    assert index.of_pod("default/a") == list(index) == index.waiting() == []
+    assert index.open.nodes == {"n1": {"default/a": 1}}
+    assert index.moving.nodes == {}
+    index.release("default/a")
+    assert not index.is_taken("default/a")
+    assert index.open.nodes == {}
