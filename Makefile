@@ -23,7 +23,7 @@ install_locked = $(PIP) install $(1) || { \
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-dashboards test-python test-cpp test-real build-real test-vm test-scenes test-guest lint bench peer peer-bundle test-original soak fuzz fuzz-native clean setup-ci install install-test install-lint compiler-cache lock newest
+.PHONY: demo test test-dashboards test-python test-cpp test-real build-real test-vm test-scenes test-guest lint bench peer peer-bundle test-original soak fuzz fuzz-native images test-images wheels release-dry-run clean setup-ci install install-test install-lint compiler-cache lock newest
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -148,6 +148,23 @@ peer-bundle: build-real
 ORIGINAL ?=
 test-original: build-real
 	$(BIN)/python -m tests.original $(ORIGINAL)
+
+# Images by buildah from a Debian of mmdebstrap (docs/images.md), and the chart's life with them on a real
+# control plane. WHEEL= names one of dist/ for the image's Python; without it the sources are compiled there.
+WHEEL ?=
+images: install-test
+	$(BIN)/python -m tests.release.images $(if $(WHEEL),--wheel $(WHEEL))
+
+test-images: build-real
+	$(BIN)/python -m pytest -q -m image tests/deploy/test_images.py
+
+# A wheel for each CPython on this machine, and the sdist, tried (docs/images.md); ONLY=3.12 for one.
+wheels: install-test
+	$(BIN)/python -m tests.release.wheels $(if $(ONLY),--python $(ONLY))
+
+# All that a release publishes, into dist/, and nothing published: VERSION=1.2.3.
+release-dry-run: install-test
+	$(BIN)/python -m tests.release.dry_run $(VERSION)
 
 clean:
 	rm -rf build dist reports $(VENV)

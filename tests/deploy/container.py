@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.deploy.image import Image
 from tests.deploy.probing import Probe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +30,7 @@ class Surroundings:
         sources: where each volume lies.
         token: the folder of its service account's token, if it has one.
         hosts: a file for /etc/hosts.
-        image: folders of this machine that stand for the image's.
+        image: what it is made from.
     """
 
     folder: Path
@@ -38,7 +39,7 @@ class Surroundings:
     sources: dict[str, Path]
     token: Path | None
     hosts: Path
-    image: tuple[str, ...]
+    image: Image
 
 
 class Container:
@@ -147,7 +148,8 @@ class Container:
         group = outer.get("runAsGroup", 0)
         return {
             "root": str(around.folder / "root"),
-            "image": around.image,
+            "image_root": str(around.image.root or ""),
+            "folders": around.image.folders,
             "mounts": mounts,
             "read_only_root": inner.get("readOnlyRootFilesystem", False),
             "escalation": inner.get("allowPrivilegeEscalation", True),
@@ -172,7 +174,7 @@ class Container:
             for each in self._spec.get("env") or ()
         }
         return {
-            "PATH": f"{Path(sys.prefix) / 'bin'}:/usr/bin:/bin",
+            **self._around.image.environment,
             "HOME": "/tmp",  # the container's own
             "KUBERNETES_SERVICE_HOST": "10.96.0.1",
             "KUBERNETES_SERVICE_PORT": "443",

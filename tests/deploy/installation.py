@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A release's life on a real control plane: ``python -m tests.deploy.installation FOLDER``.
+"""A release's life on a real control plane.
+
+``python -m tests.deploy.installation FOLDER FORMER-CHART [INDEX-OF-IMAGES]``
 
 To be run in network and mount namespaces of its own (`unshare --net --mount`), for the addresses of
 pods and services. Writes what it saw to ``FOLDER/outcome.json``.
@@ -8,6 +10,7 @@ pods and services. Writes what it saw to ``FOLDER/outcome.json``.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -19,8 +22,9 @@ import yaml
 from koord.controllers.webhook.framework.default_configurations import MUTATING_NAME
 from tests.agent.machine_tree import MachineTree
 from tests.deploy.admin import Admin, Document, RefusedError
-from tests.deploy.chart_files import CHART
+from tests.deploy.chart_files import CHART, ROOT
 from tests.deploy.helm import helm
+from tests.deploy.image import Images
 from tests.deploy.node import NAME, TestNode
 from tests.deploy.pod_network import API_ADDRESS, PodNetwork
 from tests.real.plane import RealControlPlane
@@ -216,7 +220,26 @@ class Installation:
         ]
 
 
-def main(folder: Path, former: Path) -> int:
+def played(folder: Path, former: Path, *images: Path) -> Document:
+    """What the story saw, played in namespaces of its own, and from images if their index is given.
+
+    Raises:
+        AssertionError: it failed; with the end of what everything printed.
+    """
+    story = [sys.executable, "-m", __name__, str(folder), str(former), *map(str, images)]
+    done = subprocess.run(
+        ["unshare", "--net", "--mount", "--", *story],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-20_000:]
+    found: Document = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
+    return found
+
+
+def main(folder: Path, former: Path, *images: Path) -> int:
     """0 when all of it went well."""
     host = folder / "host"
     host.mkdir()
@@ -225,7 +248,7 @@ def main(folder: Path, former: Path) -> int:
     with RealControlPlane(folder, api_flags=FLAGS, server_addresses=(API_ADDRESS,)) as plane:
         plane.start_controller_manager()
         plane.start_scheduler()
-        node = TestNode(plane, network, folder, host)
+        node = TestNode(plane, network, folder, host, Images(*images))
         node.start()
         story = Installation(plane, folder)
         try:
@@ -240,4 +263,4 @@ def main(folder: Path, former: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    sys.exit(main(*map(Path, sys.argv[1:])))

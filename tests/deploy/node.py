@@ -2,13 +2,12 @@
 """A kubelet of tests: each pod's container runs as a process, with what its pod says of it.
 
 It stands for a real one where only this is of interest: that arguments, users, mounts, environment,
-tokens and probes of a chart's pods are right. Images are not fetched: folders of this machine stand
-for them. One container a pod, always of the commands that the chart has.
+tokens and probes of a chart's pods are right. Images are not fetched: they are those of
+`tests.deploy.image`. One container a pod, always of the commands that the chart has.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -17,15 +16,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.deploy.admin import Admin, Document, RefusedError
-from tests.deploy.container import ROOT, Container, Surroundings
+from tests.deploy.container import Container, Surroundings
+from tests.deploy.image import Images
 from tests.deploy.pod_network import NODE_ADDRESS, PodNetwork, ServiceAddresses
 from tests.deploy.volumes import Volumes
 from tests.real.plane import RealControlPlane
 
 NAME = "node-1"
 PAUSE_SECONDS = 0.1
-# Links of a merged /usr, and what holds the interpreter and koord.
-IMAGE = ("/usr", "/bin", "/lib", "/lib64", sys.base_prefix, str(ROOT))
 
 
 @dataclass
@@ -44,8 +42,14 @@ class TestNode:
     __test__ = False
 
     def __init__(
-        self, plane: RealControlPlane, network: PodNetwork, folder: Path, host: Path
+        self,
+        plane: RealControlPlane,
+        network: PodNetwork,
+        folder: Path,
+        host: Path,
+        images: Images | None = None,
     ) -> None:
+        self._images = images or Images()
         self._plane, self._folder, self._host = plane, folder, host
         self._admin = Admin(plane)
         self._network = network
@@ -135,7 +139,8 @@ class TestNode:
         network, address = None, NODE_ADDRESS
         if not pod["spec"].get("hostNetwork"):
             network, address = self._network.add()
-        around = Surroundings(folder, address, network, volumes.sources, token, self._hosts, IMAGE)
+        image = self._images.find(pod["spec"]["containers"][0]["image"])
+        around = Surroundings(folder, address, network, volumes.sources, token, self._hosts, image)
         self.pods[uid] = RunningPod(Container(pod, around), network, address)
 
     def _tend(self, pod: Document, running: RunningPod) -> None:

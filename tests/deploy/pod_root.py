@@ -38,18 +38,37 @@ def bind(source: Path, target: Path, read_only: bool) -> None:
         mount("-o", "remount,bind,ro", target)
 
 
-def build(root: Path, spec: dict[str, Any]) -> None:
-    """The file system that the container sees."""
+def lay_layers(root: Path, image: Path) -> None:
+    """An image's root, with a layer of the container's own above it."""
+    above = root.parent / "layer"
+    above.mkdir(exist_ok=True)
+    mount("-t", "tmpfs", "-o", "mode=0755", "layer", above)
+    for folder in ("upper", "work"):
+        (above / folder).mkdir()
+    layers = f"lowerdir={image},upperdir={above / 'upper'},workdir={above / 'work'}"
+    mount("-t", "overlay", "-o", layers, "image", root)
+
+
+def lay_folders(root: Path, folders: list[str]) -> None:
+    """Folders of this machine, at their own places."""
     mount("-t", "tmpfs", "-o", "mode=0755", "root", root)
-    for folder in ("dev", "proc", "sys", "tmp", "etc", "run"):
-        (root / folder).mkdir(mode=0o755)
-    for source in spec["image"]:
+    for source in folders:
         path = Path(source)
         target = root / path.relative_to("/")
         if path.is_symlink():
             target.symlink_to(path.readlink())
         else:
             bind(path, target, read_only=True)
+
+
+def build(root: Path, spec: dict[str, Any]) -> None:
+    """The file system that the container sees."""
+    if spec["image_root"]:
+        lay_layers(root, Path(spec["image_root"]))
+    else:
+        lay_folders(root, spec["folders"])
+    for folder in ("dev", "proc", "sys", "tmp", "etc", "run"):
+        (root / folder).mkdir(mode=0o755, exist_ok=True)
     for device in _DEVICES:
         bind(Path("/dev", device), root / "dev" / device, read_only=False)
     bind(Path("/proc"), root / "proc", read_only=True)

@@ -8,11 +8,8 @@ before and after each step.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ import pytest
 
 from tests.ci import IN_CI
 from tests.deploy.chart_files import ROOT
+from tests.deploy.installation import played
 from tests.real.fixtures import need
 
 FORMER = Path(__file__).parent / "koord-0.1.0.tgz"
@@ -34,17 +32,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         missing = "needs root, unshare and ip, for networks of its own"
         pytest.fail(missing) if IN_CI else pytest.skip(missing)
     folder = tmp_path_factory.mktemp("installation")
-    story = [sys.executable, "-m", "tests.deploy.installation", str(folder), str(FORMER)]
-    done = subprocess.run(
-        ["unshare", "--net", "--mount", "--", *story],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-20_000:]
-    found: dict[str, Any] = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
-    return found
+    return played(folder, FORMER)
 
 
 @pytest.mark.real

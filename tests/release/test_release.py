@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wheels and releases, without building any."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.release import answers, compiler, dry_run, wheels
+from tests.release.engine import ROOT, EngineError, call
+
+
+def test_a_changelog_has_the_newest_first() -> None:
+    former = "# Changelog\n\nWhat this is.\n\n## 0.1.0 (2026-01-01)\n\n- First.\n"
+    text = dry_run.changelog("0.2.0", "2026-02-01", former, ["One.\nMore of it.\n", "Two.\n"])
+    assert text == (
+        "# Changelog\n\nWhat this is.\n\n## 0.2.0 (2026-02-01)\n\n- One.\n  More of it.\n- Two.\n"
+        "\n## 0.1.0 (2026-01-01)\n\n- First.\n"
+    )
+
+
+def test_the_first_changelog() -> None:
+    text = dry_run.changelog("0.1.0", "2026-01-01", "# Changelog\n", ["One.\n"])
+    assert text == "# Changelog\n\n## 0.1.0 (2026-01-01)\n\n- One.\n"
+
+
+@pytest.mark.parametrize("version", ["", "1.2", "v1.2.3", "1.2.3.dev4"])
+def test_a_version_that_is_none_is_refused(version: str) -> None:
+    assert f"{version}: expected a version as 1.2.3 or 1.2.3rc1" in dry_run.faults(version)
+
+
+def test_what_a_wheel_asks_for_has_a_version() -> None:
+    required = {part.name: part.version for part in dry_run.requirements()}
+    assert set(required) == {"msgspec", "numpy", "typer", "rich", "pyyaml"}
+    assert all(required.values())
+
+
+def test_the_compilers_take_our_options(tmp_path: Path) -> None:
+    """``-march=x86-64-v2`` is an error to zig, which has another name for it."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    programs = compiler.write(tmp_path / "compilers", python, "x86_64")
+    words = call(programs["CXX"], "-O3", "-march=x86-64-v2", "-c", "a b.cpp").strip()
+    target = "-m ziglang c++ -target x86_64-linux-gnu.2.28"
+    assert words == f"{target} -O3 -mcpu=x86_64_v2 -c a b.cpp"
+
+
+def test_checksums_are_what_sha256sum_checks(tmp_path: Path) -> None:
+    (tmp_path / "a.whl").write_bytes(b"a")
+    (tmp_path / "b.tar.gz").write_bytes(b"b")
+    assert wheels.checksums(tmp_path) == wheels.checksums(tmp_path)
+    assert "a.whl: OK" in call("sha256sum", "-c", "SHA256SUMS", cwd=tmp_path)
+
+
+def test_the_first_example_is_one_that_needs_no_extra() -> None:
+    command = answers.first_example()
+    assert command[:3] == ["koord", "simulate", "openb"]
+    assert "--report" not in command
+
+
+def test_an_interpreter_is_of_its_version() -> None:
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    python = wheels.interpreter(version)
+    if python is not None:
+        text = subprocess.run([python, "-V"], capture_output=True, text=True, check=True).stdout
+        assert text.startswith(f"Python {version}.")
+    assert wheels.interpreter("3.99") is None
+
+
+def test_what_a_tool_said_last_is_told(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="no there-is-none here"):
+        call("there-is-none")
+    with pytest.raises(EngineError, match="sh -c"):
+        call("sh", "-c", "exit 3", cwd=tmp_path)
+
+
+def test_the_workflow_builds_what_the_target_builds() -> None:
+    text = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
+    assert "Untried" in text
+    matrix = yaml.safe_load(text)["jobs"]["wheels"]["strategy"]["matrix"]
+    assert tuple(matrix["python"]) == wheels.PYTHONS
