@@ -26,6 +26,7 @@ _GANGS = "scheduling.sigs.k8s.io/v1alpha1/podgroups"
 _RESERVATIONS = "scheduling.koordinator.sh/v1alpha1/reservations"
 _REQUEST_ERRORS = (OSError, http.client.HTTPException)
 _PODS_AT_MOST = 60
+_PENDING_PODS, _PENDING_CLIENTS, _PENDING_CPUS = 200, 4, 1000
 
 
 class Tenant:
@@ -76,8 +77,7 @@ class Tenant:
         for each in self._sockets:
             each.close()
         self._sockets.clear()
-        for name in self._pods:
-            self.api.delete(at("pods", self.namespace, name), {"gracePeriodSeconds": 0})
+        self.api.delete(at("pods", self.namespace), {"gracePeriodSeconds": 0})
         self._pods.clear()
         for plural in (_QUOTAS, _GANGS, "configmaps"):
             self.api.delete(at(plural, self.namespace))
@@ -320,6 +320,22 @@ def quotas(tenant: Tenant) -> None:
         tenant.api.post(at(_QUOTAS, tenant.namespace), body)
 
 
+def pending_pods(tenant: Tenant) -> None:
+    """Hundreds of pods that no node has room for, each of its own size; they stay."""
+
+    def create(first: int, api: Api) -> None:
+        for number in range(first, _PENDING_PODS, _PENDING_CLIENTS):
+            amounts = {"cpu": f"{_PENDING_CPUS + number}"}
+            container = {"name": "c", "image": "i", "resources": {"requests": amounts}}
+            spec = {"schedulerName": SCHEDULER, "containers": [container]}
+            api.post(at("pods", tenant.namespace), _object("Pod", f"pending-{number}", spec=spec))
+        api.close()
+
+    clients = [tenant.connect() for _ in range(_PENDING_CLIENTS)]
+    with ThreadPoolExecutor(_PENDING_CLIENTS) as threads:
+        list(threads.map(create, range(_PENDING_CLIENTS), clients))
+
+
 def absurd_amounts(tenant: Tenant) -> None:
     """Numbers at and beyond what fits."""
     for amount in ("9223372036854775807", "1e18", "0.0000001n", "-1", "1E", "٣", "9" * 500):
@@ -340,5 +356,5 @@ ATTACKS: list[Callable[[Tenant], None]] = [
     resource_names, labels_and_values, affinity_terms, tolerations_and_ports, containers,
     json_patch_copies, packed_bodies, deep_documents, shared_applies, forged_tokens,
     idle_connections, many_connections, forged_annotations, gangs, quotas, absurd_amounts,
-    odd_requests,
+    odd_requests, pending_pods,
 ]  # fmt: skip

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 _LOG = log.get("scheduler")
 # How long the loop decides before others get a turn, and how many decisions it makes at least.
-SLICE_SECONDS = 0.005
+SLICE_SECONDS = 0.0005
 # And at most: where time is virtual a slice takes none.
 SLICE_DECISIONS = 256
 # Bindings that may wait for the API server before decisions wait for some to end. Pods that wait on

@@ -51,6 +51,18 @@ def test_room() -> None:
     assert not wakes(plugin, waiting, POD_LESS, pod("q", cpu="5"), pod("q", cpu="4"))
 
 
+def test_a_pod_that_goes_wakes_whom_its_node_could_take_when_empty() -> None:
+    stock = Stock()
+    stock.add(node("a", cpu="4"), node("b", cpu="8"))
+    plugin = stock.plugins["NodeResourcesFit"]
+    waiting = info(pod("p", cpu="5"))
+    for name, expected in (("a", False), ("b", True), ("gone", True)):
+        left = info(pod("q", nodeName=name))
+        assert wakes(plugin, waiting, POD_DELETE, left, None) is expected
+    unknown = info(pod("u", requests={"example.com/new": "1"}))
+    assert not wakes(plugin, unknown, POD_DELETE, info(pod("q", nodeName="b")), None)
+
+
 def test_nodes_that_come_to_match() -> None:
     stock = Stock()
     waiting = info(pod("p", nodeSelector={"disk": "ssd"}))

@@ -6,7 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api import requests
+from koord.controllers.cluster.node_table import ABSENT
 from koord.controllers.cluster.pods import PodInfo
+from koord.controllers.scheduler.plugins.queueing_hints import pod_of
 from koord.controllers.scheduler.queue.events import (
     ASSIGNED_POD,
     NODE,
@@ -61,9 +63,24 @@ def of(handle: Handle, fits_empty: FitsEmpty) -> Sequence[HintedEvent]:
         more = any(offered.get(name, 0) > before.get(name, 0) for name in wanted)
         return more or old.status.allocatable == new.status.allocatable
 
+    def after_pod(info: PodInfo, old: PodInfo | Pod | None, new: object) -> bool:
+        node = pod_of(old)
+        row = handle.table.row(node.spec.node_name) if node is not None else None
+        if row is None:
+            return True
+        table = handle.table
+        names = (requests.PODS, *info.shape.request)
+        columns = {name: table.resource(name) for name in names}
+        offered = {
+            name: int(table.allocatable[column, row])
+            for name, column in columns.items()
+            if column != ABSENT
+        }
+        return fits_empty(info.shape, offered)
+
     node_actions = Action.ADD | Action.UPDATE_NODE_ALLOCATABLE
     return (
-        HintedEvent(ClusterEvent(ASSIGNED_POD, Action.DELETE)),
+        HintedEvent(ClusterEvent(ASSIGNED_POD, Action.DELETE), after_pod, per_shape=True),
         HintedEvent(ClusterEvent(POD, Action.UPDATE_POD_SCALE_DOWN), requests_less),
         HintedEvent(ClusterEvent(NODE, node_actions), after_node, per_shape=True),
     )
