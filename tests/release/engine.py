@@ -10,7 +10,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
@@ -49,15 +49,23 @@ def debian_root(archive: Path, epoch: int) -> None:
 
 @dataclass(frozen=True)
 class Engine:
-    """buildah with a storage.
+    """buildah with a storage, which a ``with`` takes away whatever happens in it.
 
     Attributes:
-        folder: where the storage lies; `remove` takes it away.
+        folder: where the storage lies.
         driver: ``overlay``, or ``vfs`` where that cannot be mounted.
     """
 
     folder: Path
     driver: str = "overlay"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for command in (("rm", "-a"), ("rmi", "-a", "-f")):
+            self._buildah(*command)
+        call("rm", "-rf", self.folder)
 
     def import_base(self, archive: Path) -> None:
         """Makes an archive of a root the image that others are built from."""
@@ -99,12 +107,6 @@ class Engine:
     def export(self, name: str, archive: Path) -> None:
         """Writes an image as an OCI archive."""
         self._buildah("push", "--quiet", name, f"oci-archive:{archive}")
-
-    def remove(self) -> None:
-        """Takes the storage away."""
-        for command in (("rm", "-a"), ("rmi", "-a", "-f")):
-            self._buildah(*command)
-        call("rm", "-rf", self.folder)
 
     def _buildah(self, *arguments: object) -> str:
         storage = ("--root", self.folder / "storage", "--runroot", self.folder / "run")

@@ -102,13 +102,14 @@ def index(engine: Engine, version: str) -> Document:
     }
 
 
-def table(shipped: list[Shipped], version: str, driver: str) -> str:
-    """What came out, as a page."""
+def table(shipped: list[Shipped], version: str, driver: str, same: bool) -> str:
+    """What came out, as a page; `same` if it was so both times."""
+    compared = "the same" if same else "not the same"
     lines = [
         "# What is in the images\n",
         f"Version {version}, built twice by buildah (storage driver {driver}, isolation chroot)",
-        "from a Debian 12 of mmdebstrap, without a daemon and without a registry; both times the",
-        "layers were the same. `make images` makes this page.\n",
+        "from a Debian 12 of mmdebstrap, without a daemon and without a registry; layers of",
+        f"the two are {compared}. `make images` makes this page.\n",
     ]
     for each in shipped:
         lines += [
@@ -127,6 +128,19 @@ def _row(part: Part) -> str:
     return f"| {part.name} | {part.origin} | {part.version} | {part.size / MIB:.1f} |"
 
 
+def build_targets(
+    engine: Engine, base: Path, epoch: int, given: dict[str, str]
+) -> dict[str, tuple[str, ...]]:
+    """Builds both images; digests of their layers, by target."""
+    engine.import_base(base)
+    built = {}
+    for target in TARGETS:
+        since = time.monotonic()
+        built[target] = layers(engine.configuration(engine.build(target, epoch, given)))
+        print(f"{target}: built in {time.monotonic() - since:.0f} s", flush=True)
+    return built
+
+
 def build(arguments: argparse.Namespace) -> list[str]:
     """Builds, looks and writes; what is wrong, a line each."""
     version, epoch = app_version(), epoch_of_commit()
@@ -138,19 +152,15 @@ def build(arguments: argparse.Namespace) -> list[str]:
     given = {"VERSION": version, **({"WHEEL": arguments.wheel} if arguments.wheel else {})}
     built: list[dict[str, tuple[str, ...]]] = []
     for number in (1, 2):
-        engine = Engine(scratch / str(number), arguments.driver)
-        engine.import_base(base)
-        built.append({})
-        for target in TARGETS:
-            since = time.monotonic()
-            name = engine.build(target, epoch, given)
-            built[-1][target] = layers(engine.configuration(name))
-            print(f"{target}, built {number}: {time.monotonic() - since:.0f} s", flush=True)
-        if number == 1:
-            shipped = [ship(engine, target, version, epoch) for target in TARGETS]
-            (OUT / "index.json").write_text(json.dumps(index(engine, version)), encoding="utf-8")
-        engine.remove()
-    (OUT / "images.md").write_text(table(shipped, version, arguments.driver), encoding="utf-8")
+        with Engine(scratch / str(number), arguments.driver) as engine:
+            built.append(build_targets(engine, base, epoch, given))
+            if number == 1:
+                shipped = [ship(engine, target, version, epoch) for target in TARGETS]
+                text = json.dumps(index(engine, version))
+                (OUT / "index.json").write_text(text, encoding="utf-8")
+    same = all(each.layers == built[1][each.target] for each in shipped)
+    text = table(shipped, version, arguments.driver, same)
+    (OUT / "images.md").write_text(text, encoding="utf-8")
     return [fault for each in shipped for fault in each.faults(built[1][each.target], version)]
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import yaml
 
 from tests.release import answers, compiler, dry_run, wheels
-from tests.release.engine import ROOT, EngineError, call
+from tests.release.engine import ROOT, Engine, EngineError, call
 
 
 def test_a_changelog_has_the_newest_first() -> None:
@@ -77,6 +78,45 @@ def test_what_a_tool_said_last_is_told(tmp_path: Path) -> None:
         call("there-is-none")
     with pytest.raises(EngineError, match="sh -c"):
         call("sh", "-c", "exit 3", cwd=tmp_path)
+
+
+def test_a_build_that_fails_leaves_no_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes gigabytes."""
+    buildah = tmp_path / "buildah"
+    buildah.write_text('#!/bin/sh\ncase "$*" in *bud*) exit 3;; esac\n', encoding="utf-8")
+    buildah.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with (
+        pytest.raises(EngineError, match="buildah"),
+        Engine(tmp_path / "storage") as engine,
+    ):
+        engine.import_base(tmp_path / "base.tar")
+    assert not (tmp_path / "storage").exists()
+
+
+def test_a_wheel_is_not_compiled_where_an_editable_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CMake keeps the compiler that it found first: gcc, which no old C library takes."""
+    commands: list[tuple[object, ...]] = []
+
+    def called(*words: object, **_: object) -> str:
+        commands.append(words)
+        if "--wheel" in words:
+            (tmp_path / "out-3.11").mkdir(parents=True)
+            (tmp_path / "out-3.11/koord-1-cp311-cp311-linux_x86_64.whl").touch()
+        if "auditwheel" in words:
+            (tmp_path / f"koord-1-cp311-cp311-{wheels.PLATFORM}.whl").touch()
+        return ""
+
+    monkeypatch.setattr(wheels, "call", called)
+    monkeypatch.setattr(wheels, "WORK", tmp_path)
+    monkeypatch.setattr(wheels, "DIST", tmp_path)
+    wheels.build("3.11", Path(sys.executable), Path(sys.executable))
+    (command,) = (each for each in commands if "--wheel" in each)
+    assert f"-Cbuild-dir={tmp_path / 'cmake-3.11'}" in command
 
 
 def test_the_workflow_builds_what_the_target_builds() -> None:

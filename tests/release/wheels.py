@@ -87,8 +87,10 @@ def build(version: str, python: Path, tools: Path) -> Path:
         "PATH": f"{built.parent}:{os.environ['PATH']}",
         "SKBUILD_CMAKE_DEFINE": DEFINES,
     }
-    command = (built, "-m", "build", "--no-isolation", "--wheel", "--outdir", out, ".")
-    call(*command, cwd=ROOT, env=variables)
+    # In a folder of its own: that of pyproject.toml is configured for gcc, and stays so.
+    made = WORK / f"cmake-{version}"
+    command = (built, "-m", "build", "--no-isolation", "--wheel", "--outdir", out)
+    call(*command, f"-Cbuild-dir={made}", ".", cwd=ROOT, env=variables)
     (wheel,) = out.glob("*.whl")
     repair = ("auditwheel", "repair", "--plat", PLATFORM, "--only-plat", "-w", DIST, wheel)
     call(tools, "-m", *repair, env={**os.environ, "PATH": f"{tools.parent}:{os.environ['PATH']}"})
