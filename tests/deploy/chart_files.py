@@ -7,6 +7,7 @@ apply -f deploy/...`` takes, default configurations those of the programs; a tes
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import yaml
@@ -65,6 +66,19 @@ def contents() -> dict[str, str]:
     ):
         files[f"configuration/{name}.yaml"] = yaml.safe_dump(document, sort_keys=False)
     return files
+
+
+def former_chart(archive: Path, folder: Path) -> Path:
+    """A former chart, unpacked, with today's rights: the programs in its pods are today's.
+
+    Those of its own would be those of programs that followed fewer kinds.
+    """
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    chart = folder / CHART.name
+    for path in (chart / "files" / "rbac").iterdir():
+        path.write_bytes((CHART / "files" / "rbac" / path.name).read_bytes())
+    return chart
 
 
 def main() -> None:

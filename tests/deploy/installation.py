@@ -22,7 +22,7 @@ import yaml
 from koord.controllers.webhook.framework.default_configurations import MUTATING_NAME
 from tests.agent.machine_tree import MachineTree
 from tests.deploy.admin import Admin, Document, RefusedError
-from tests.deploy.chart_files import CHART, ROOT
+from tests.deploy.chart_files import CHART, ROOT, former_chart
 from tests.deploy.helm import helm
 from tests.deploy.image import Images
 from tests.deploy.node import NAME, TestNode
@@ -107,8 +107,9 @@ class Installation:
 
     def play(self, node: TestNode, former: Path) -> None:
         """From an installation of a former chart to nothing."""
+        chart = former_chart(former, self._folder / "former")
         started = time.monotonic()
-        self._helm("install", "koord", former, "-f", self._values, "--wait", "--timeout", "120s")
+        self._helm("install", "koord", chart, "-f", self._values, "--wait", "--timeout", "120s")
         self.outcome["install_seconds"] = round(time.monotonic() - started, 1)
         self._works("former")
         arrivals = Arrivals(self._plane)

@@ -208,7 +208,10 @@ class TestNode:
                     self._services.lead((address, port["port"]), found)
             if address != "None":
                 lines.append(f"{address} {name}.svc")
-        self._hosts.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        text = "\n".join([*lines, ""])
+        # In place, for it is mounted: whoever reads it meanwhile finds it empty.
+        if text != self._hosts.read_text(encoding="utf-8"):
+            self._hosts.write_text(text, encoding="utf-8")
 
 
 def _path(pod: Document) -> str:
