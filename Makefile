@@ -162,9 +162,9 @@ test-images: build-real
 wheels: install-test
 	$(BIN)/python -m tests.release.wheels $(if $(ONLY),--python $(ONLY))
 
-# All that a release publishes, into dist/, and nothing published: VERSION=1.2.3.
+# All that a release publishes, into dist/, and nothing published: VERSION=1.2.3, and ONLY= as above.
 release-dry-run: install-test
-	$(BIN)/python -m tests.release.dry_run $(VERSION)
+	$(BIN)/python -m tests.release.dry_run "$(VERSION)" $(ONLY)
 
 clean:
 	rm -rf build dist reports $(VENV)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that a release publishes, into ``dist/``: ``python -m tests.release.dry_run VERSION``.
+"""All that a release publishes, into ``dist/``: ``python -m tests.release.dry_run VERSION [PYTHON]``.
 
 Nothing is published, tagged or written elsewhere: the tag is one that `setuptools_scm` is told of.
 """
@@ -77,14 +77,14 @@ def write(version: str) -> None:
     print(wheels.checksums(wheels.DIST))
 
 
-def main(version: str) -> int:
-    """1 where something is missing."""
+def main(version: str, *pythons: str) -> int:
+    """1 where something is missing; wheels are those of all Pythons, or of the ones given."""
     try:
         if missing := faults(version):
             raise EngineError("\n".join(missing))
         shutil.rmtree(wheels.DIST, ignore_errors=True)
         os.environ["SETUPTOOLS_SCM_PRETEND_VERSION"] = version
-        if wheels.main([]):
+        if wheels.main([word for each in pythons for word in ("--python", each)]):
             return 1
         write(version)
     except EngineError as error:
@@ -97,4 +97,4 @@ def main(version: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else ""))
+    sys.exit(main(*(sys.argv[1:] or ("",))))
