@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that a release publishes, into ``dist/``: ``python -m tests.release.dry_run VERSION [PYTHON]``.
+"""All that a release publishes, in ``dist/``: ``python -m tests.release.dry_run VERSION [PYTHON]``.
 
 Nothing is published, tagged or written elsewhere: the tag is one that `setuptools_scm` is told of.
 """
