@@ -68,7 +68,10 @@ def test_all_but_what_no_plugin_reads() -> None:
     [
         ("RemoveFailedPods", {"reasons": ["OOMKilled"], **YOUNG}),
         ("RemoveFailedPods", {"exitCodes": [137], **YOUNG}),
-        ("RemoveFailedPods", {"reasons": ["CrashLoopBackOff"], "includingInitContainers": True, **YOUNG}),
+        (
+            "RemoveFailedPods",
+            {"reasons": ["CrashLoopBackOff"], "includingInitContainers": True, **YOUNG},
+        ),
         ("PodLifeTime", {"maxPodLifeTimeSeconds": 1, "states": ["CrashLoopBackOff"]}),
         ("PodLifeTime", {"maxPodLifeTimeSeconds": 1, "states": ["Running"]}),
         (

@@ -26,7 +26,7 @@ class StateReason(TypedDict, total=False):
     exitCode: int
 
 
-class ContainerState(TypedDict, total=False):
+class ContainerReasons(TypedDict, total=False):
     """What plugins ask of a container's state: nothing of one that runs."""
 
     waiting: StateReason
@@ -38,7 +38,7 @@ class DeschedulerContainerStatus(ContainerStatus):
 
     container_id: str = skipped("containerID", "")
     ready: bool = skipped("ready", False)
-    state: ContainerState = {}  # type: ignore[assignment]
+    state: ContainerReasons = {}  # type: ignore[assignment]
     last_state: dict[str, Any] = skipped("lastState", {})
 
 
