@@ -153,9 +153,11 @@ VERBS = {
     "crds install": Case("--kubeconfig {kubeconfig}", asks),
     "crds check": Case("--kubeconfig {kubeconfig}", asks),
     "node status": Case("--server {url} --watch", asks),
+    "support-bundle": Case("--file {folder}/bundle.tar.gz --kubeconfig {kubeconfig}", asks),
     "node restore": Case("--root {folder}", computes(0.2), brief=True),
 }
 FURTHER = {
+    "check --from": Case("--from koordinator --kubeconfig {kubeconfig}", asks),
     "up --colocation": Case("--colocation --nodes 2 --speed 0 --report {folder}/report", says),
     "simulate openb --through-scheduler": Case(
         f"--nodes {NODES} --pods {PODS} --policy random --seeds 1 --through-scheduler {PROFILE}",
