@@ -80,7 +80,7 @@ async def _turns_beside(nodes: int, point: str, name: str) -> int:
             turns += 1
             await asyncio.sleep(0)
 
-    args = {"podRestartThreshold": 1} if "Restarts" in name else {}
+    args: dict[str, object] = {"podRestartThreshold": 1} if "Restarts" in name else {}
     if "NodeAffinity" in name:
         args = {"nodeAffinityType": ["requiredDuringSchedulingIgnoredDuringExecution"]}
     rounds = make(point, name, args, RecordedEvictions())
