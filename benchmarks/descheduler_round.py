@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a round of the descheduler costs: ``python -m benchmarks.descheduler_round --pods 100000``.
 
-Realistic pods (``tests.kube.pods``) as an informer keeps them, nodes with NodeMetrics, and one
-profile with LowNodeLoad and five plugins of kubernetes-sigs/descheduler behind DefaultEvictor. A
-tenth of the nodes is high. Evictions are taken and nothing comes of them. ``--planned`` plans the
-rounds, and says for how long at most the rest of the program waits. Prints one JSON document.
+Realistic pods (``tests.kube.pods``) as the descheduler's informer keeps them, nodes with
+NodeMetrics, and one profile with LowNodeLoad and five plugins of kubernetes-sigs/descheduler behind
+DefaultEvictor. A tenth of the nodes is high. Evictions are taken and nothing comes of them.
+``--planned`` plans the rounds, and says for how long at most the rest of the program waits. Prints
+one JSON document.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from koord.controllers.descheduler.framework.registry import PluginRegistry
 from koord.controllers.descheduler.framework.round import Descheduling
 from koord.controllers.descheduler.planning.landing import LandingNodes
 from koord.controllers.descheduler.planning.planner import PlannedRounds
+from koord.controllers.descheduler.pod_projection import DeschedulerPod
 from koord.controllers.descheduler.snapshot import ClusterSnapshot
 from koord.controllers.scheduler.config.load import shipped
 from koord.controllers.scheduler.registry import Registry
@@ -195,7 +197,7 @@ def plan_seconds(rounds: PlannedRounds, view: ClusterSnapshot) -> tuple[float, f
 
 def measure_planned(pods: int, count: int, rounds: int) -> dict[str, float]:
     """CPU seconds of planned rounds."""
-    informer, _ = asyncio.run(synced(pods, 7, True))
+    informer, _ = asyncio.run(synced(pods, 7, True, DeschedulerPod))
     view = snapshot([pod for _, pod in informer.items()], count)
     made = planned_rounds(view)
     found = [plan_seconds(made, again(view)) for _ in range(rounds)]
@@ -211,10 +213,10 @@ def measure_planned(pods: int, count: int, rounds: int) -> dict[str, float]:
 
 def measure(pods: int, count: int, rounds: int) -> dict[str, float]:
     """CPU seconds of rounds, and what the process holds after them."""
-    asyncio.run(synced(WARM_UP_PODS, 1, True))
+    asyncio.run(synced(WARM_UP_PODS, 1, True, DeschedulerPod))
     gc.collect()
     before = resident_bytes()
-    informer, _ = asyncio.run(synced(pods, 7, True))
+    informer, _ = asyncio.run(synced(pods, 7, True, DeschedulerPod))
     view = snapshot([pod for _, pod in informer.items()], count)
     gc.collect()
     held = resident_bytes()

@@ -60,11 +60,21 @@ def resident_bytes() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("Rss:")) * 1024
 
 
-async def synced(pods: int, seed: int, share: bool) -> tuple[Informer[Pod], float]:
-    """An informer that holds so many pods, and the CPU seconds that took."""
+async def synced(
+    pods: int, seed: int, share: bool, project: type[Pod] | None = None
+) -> tuple[Informer[Pod], float]:
+    """An informer that holds so many pods, and the CPU seconds that took.
+
+    Args:
+        pods: how many.
+        seed: of what they are.
+        share: whether equal parts are kept once.
+        project: what is kept of each; None for all that koord knows.
+    """
     server = Pages(pods, seed)
     client = Client(server, requests_per_second=None)
-    informer = Informer(client, Pod, share=share, indexers={"node": lambda p: [p.spec.node_name]})
+    by_node = {"node": lambda pod: [pod.spec.node_name]}
+    informer = Informer(client, Pod, share=share, project=project, indexers=by_node)
     started = time.process_time()
     task = asyncio.create_task(informer.run())
     await informer.synced()

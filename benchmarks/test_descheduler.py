@@ -28,6 +28,7 @@ from koord.api.kinds.pod import Pod
 from koord.controllers.descheduler.planning.library.moved_pods import MovedPods
 from koord.controllers.descheduler.plugins.loadaware.measured_nodes import Load, MeasuredNode
 from koord.controllers.descheduler.plugins.loadaware.target_loads import TargetLoads
+from koord.controllers.descheduler.pod_projection import DeschedulerPod
 from koord.controllers.descheduler.predicates.node_fit import NodeFit
 from koord.controllers.descheduler.snapshot import ClusterSnapshot
 from tests.controllers.descheduler.world import node, pod
@@ -41,7 +42,7 @@ TARGETS, PLACED = 1_000, 40
 
 def _seconds_a_pod(pods: int) -> float:
     """The least CPU seconds of some rounds, by pod."""
-    informer, _ = asyncio.run(synced(pods, 7, True))
+    informer, _ = asyncio.run(synced(pods, 7, True, DeschedulerPod))
     view = snapshot([each for _, each in informer.items()], pods // PODS_A_NODE)
     rounds = descheduling(Evictions())
     return min(round_seconds(rounds, again(view)) for _ in range(3)) / pods
@@ -58,7 +59,7 @@ def _every_move(self: MovedPods, pod: Pod) -> set[int]:
 
 
 def test_a_plan_asks_about_few_moves(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    informer, _ = asyncio.run(synced(PLANNED, 7, True))
+    informer, _ = asyncio.run(synced(PLANNED, 7, True, DeschedulerPod))
     view = snapshot([each for _, each in informer.items()], PLANNED // PODS_A_NODE)
     rounds = planned_rounds(view)
     plan_seconds(rounds, again(view))

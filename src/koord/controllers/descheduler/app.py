@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.migration import PodMigrationJob
+from koord.api.kinds.pod import Pod
 from koord.base import log
 from koord.base.supervision import Supervisor
 from koord.controllers.cluster.views import InformerViews
@@ -25,6 +26,7 @@ from koord.controllers.descheduler.framework.round import Descheduling
 from koord.controllers.descheduler.informer_snapshot import InformerSnapshot
 from koord.controllers.descheduler.metrics import DeschedulerMetrics
 from koord.controllers.descheduler.planning.program_rounds import has_strategies, planned_rounds
+from koord.controllers.descheduler.pod_projection import DeschedulerPod
 from koord.controllers.descheduler.round_history import RoundHistory
 from koord.controllers.descheduler.round_report import report
 from koord.kube.daemon.leading import work_while_leading
@@ -52,6 +54,8 @@ _WITHOUT = {
     "Reservation": "no place is reserved for a pod that is to move",
 }
 """What is not done without a kind, by its informer's name."""
+KEPT: dict[type, dict[str, Any]] = {Pod: {"project": DeschedulerPod}}
+"""What its informers keep of objects, where that is not all."""
 
 
 class DeschedulerApp:
@@ -91,7 +95,7 @@ class DeschedulerApp:
         self.metrics = metrics or DeschedulerMetrics()
         self.supervisor = supervisor or supervise(self.metrics, clock)
         informers = InformerMetrics(self.metrics.registry)
-        self.views = InformerViews(client, informers, None, self.supervisor)
+        self.views = InformerViews(client, informers, KEPT, self.supervisor)
         self._snapshots = InformerSnapshot(self.views, partial(selects_node, configuration))
         self._clock, self._recorder = clock, recorder
         write_event: Any = recorder.event

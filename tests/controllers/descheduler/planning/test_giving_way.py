@@ -6,7 +6,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+
 from koord.base.clock import VirtualClock
+from koord.controllers.descheduler.framework.handle import NODES_A_SLICE
 from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
 from koord.controllers.descheduler.planning.landing import LandingNodes
 from koord.controllers.descheduler.planning.planner import PlannedRounds
@@ -65,3 +68,39 @@ def test_what_a_plan_counts_is_no_job_for_anybody_else() -> None:
     index.release("default/a")
     assert not index.is_taken("default/a")
     assert index.open.nodes == {}
+
+
+async def _turns_beside(nodes: int, point: str, name: str) -> int:
+    """How often others have their turn in a round of one strategy over so many nodes."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    args: dict[str, object] = {"podRestartThreshold": 1} if "Restarts" in name else {}
+    if "NodeAffinity" in name:
+        args = {"nodeAffinityType": ["requiredDuringSchedulingIgnoredDuringExecution"]}
+    rounds = make(point, name, args, RecordedEvictions())
+    beside = asyncio.create_task(others())
+    await rounds.run(cluster([node(f"n{at}") for at in range(nodes)], []))
+    beside.cancel()
+    return turns
+
+
+@pytest.mark.parametrize(
+    ("point", "name"),
+    [
+        ("balance", "RemoveDuplicates"),
+        ("deschedule", "RemovePodsHavingTooManyRestarts"),
+        ("deschedule", "RemovePodsViolatingInterPodAntiAffinity"),
+        ("deschedule", "RemovePodsViolatingNodeAffinity"),
+        ("deschedule", "RemovePodsViolatingNodeTaints"),
+    ],
+)
+def test_strategies_that_move_nothing_leave_others_their_turn(point: str, name: str) -> None:
+    few = asyncio.run(_turns_beside(2, point, name))
+    many = asyncio.run(_turns_beside(2 * NODES_A_SLICE, point, name))
+    assert many - few >= 2

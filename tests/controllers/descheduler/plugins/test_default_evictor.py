@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from koord.api import codec
 from koord.api.kinds.cluster import Namespace, PriorityClass
+from koord.api.kinds.pod import Pod
 from koord.api.kinds.storage import PersistentVolumeClaim
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.base.errors import KoordError
+from koord.controllers.descheduler.plugins.kubernetes.default_evictor import (
+    DefaultEvictor,
+    FilterVerdicts,
+)
 from tests.controllers.descheduler.planning.worlds import budget
 from tests.controllers.descheduler.world import (
     RecordedEvictions,
@@ -202,3 +208,30 @@ def test_pods_of_whoever_asks_with_his_own_are_judged_each() -> None:
         assert handle.evictor.filter(pod(f"p{number}")) != handle.evictor.filter(
             pod(f"q{number}", owner=None)
         )
+
+
+def test_verdicts_are_of_pods_that_are_there() -> None:
+    """What was judged in an earlier round is remembered once, and no longer than the pod is."""
+    verdicts, here = FilterVerdicts(), [pod(f"p{at}") for at in range(4)]
+    verdicts.keep(here)
+    for each in here:
+        verdicts.put(each, each is not here[0])
+    verdicts.keep(here[:2])
+    assert len(verdicts) == 2
+    assert [verdicts.of(each) for each in here] == [False, True, None, None]
+
+
+def test_a_pod_is_judged_once_in_all_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    refusal = DefaultEvictor.refusal
+
+    def counted(self: DefaultEvictor, of: Pod) -> str:
+        asked.append(of.metadata.name)
+        return refusal(self, of)
+
+    monkeypatch.setattr(DefaultEvictor, "refusal", counted)
+    rounds = make("deschedule", "PodLifeTime", {"maxPodLifeTimeSeconds": 0}, RecordedEvictions())
+    pods = [pod("a"), pod("b", owner=None)]
+    for there in (pods, pods, pods[:1], pods):
+        asyncio.run(rounds.run(cluster(NODES, there)))
+    assert asked == ["a", "b", "b"]

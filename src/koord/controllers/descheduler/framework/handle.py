@@ -6,6 +6,7 @@ Rule: docs/reference/descheduling.md#framework.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from koord.base import log
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.framework.outcomes import RoundRecord
 
 _LOG = log.get("descheduler")
+NODES_A_SLICE = 500
+"""Nodes whose pods a strategy looks at before the rest of the program has its turn."""
 
 
 class StrategyEvictor:
@@ -85,6 +88,9 @@ class StrategyEvictor:
 
     def accepts(self, pod: Pod) -> bool:
         """Both filters, as plugins of kubernetes-sigs/descheduler ask them."""
+        only = self._only_filter
+        if only is not None:
+            return only.filter(pod) and only.pre_eviction_filter(pod)
         return self.filter(pod) and self.pre_eviction_filter(pod)
 
     async def evict(
@@ -159,6 +165,7 @@ class DeschedulerHandle:
         self.writer = ObjectWriter(cluster, dry_run=evictor.dry_run)
         self._snapshot = ClusterSnapshot(())
         self._node_fit = NodeFit(self._snapshot)
+        self._node_number = 0
         self._on_round: list[Callable[[ClusterSnapshot], None]] = []
 
     @property
@@ -181,6 +188,14 @@ class DeschedulerHandle:
     def on_round(self, listener: Callable[[ClusterSnapshot], None]) -> None:
         """Calls a plugin with the snapshot of each round, before any strategy runs."""
         self._on_round.append(listener)
+
+    async def give_way(self) -> None:
+        """Lets the rest of the program work, each so many nodes that a strategy has looked at; by
+        their number, not by a clock, so that the same seed plays the same history.
+        """
+        self._node_number += 1
+        if self._node_number % NODES_A_SLICE == 0:
+            await asyncio.sleep(0)
 
     def now(self) -> float:
         """Wall time in seconds since the Unix epoch."""

@@ -102,7 +102,9 @@ class LandingNodes:
         by_kind: dict[type[Object], list[Object]] = {Node: []}
         for each in objects:
             held = as_held(each) if isinstance(each, Reservation) else each
-            by_kind.setdefault(type(each), []).append(held)
+            # Pods may be cut to what is read of them.
+            kind = Pod if isinstance(each, Pod) else type(each)
+            by_kind.setdefault(kind, []).append(held)
         # Pods come last: they find their nodes, and plugins what they refer to.
         pods = by_kind.pop(Pod, [])
         listed: list[tuple[Any, list[Any]]] = [*by_kind.items(), (Pod, pods)]

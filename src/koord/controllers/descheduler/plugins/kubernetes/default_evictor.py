@@ -168,7 +168,7 @@ class DefaultEvictorArgs(PluginArgs, frozen=True):
 
 
 class FilterVerdicts:
-    """What a round's filter said of pods, which are held, so that their identities are their own.
+    """What the filter said of pods, which are held, so that their identities are their own.
 
     Args:
         most: pods of which it is remembered.
@@ -179,6 +179,17 @@ class FilterVerdicts:
         self._may_go: dict[int, Pod] = {}
         self._stay: dict[int, Pod] = {}
 
+    def __len__(self) -> int:
+        return len(self._may_go) + len(self._stay)
+
+    def keep(self, pods: Sequence[Pod]) -> None:
+        """Forgets all pods but these; twice as many may be remembered from now on."""
+        here = set(map(id, pods))
+        for held in (self._may_go, self._stay):
+            for key in [key for key in held if key not in here]:
+                del held[key]
+        self._most = 2 * len(pods)
+
     def of(self, pod: Pod) -> bool | None:
         """Whether the pod may go; None where nothing is remembered."""
         key = id(pod)
@@ -188,7 +199,7 @@ class FilterVerdicts:
 
     def put(self, pod: Pod, may_go: bool) -> None:
         """Remembers it, unless there are too many."""
-        if len(self._may_go) + len(self._stay) < self._most:
+        if len(self) < self._most:
             (self._may_go if may_go else self._stay)[id(pod)] = pod
 
 
@@ -205,9 +216,8 @@ class DefaultEvictor(DeschedulerPlugin):
         self._node_selector = label_text.parse(args.node_selector)
         self._threshold: int | None = None
         self._targets: Sequence[Node] = ()
+        # Those of earlier rounds too, where nothing but the pods themselves decides them.
         self._verdicts = FilterVerdicts()
-        # Those of the round before, where nothing but the pods themselves decides them.
-        self._earlier = FilterVerdicts()
         looks_around = bool(self._protections & {WITH_CLAIM, WITHOUT_BUDGET})
         self._lasts = not looks_around and args.min_replicas <= 1
         handle.on_round(self._begin_round)
@@ -219,9 +229,7 @@ class DefaultEvictor(DeschedulerPlugin):
         """
         may_go = self._verdicts.of(pod)
         if may_go is None:
-            may_go = self._earlier.of(pod)
-            if may_go is None:
-                may_go = not self.refusal(pod)
+            may_go = not self.refusal(pod)
             # Those of the round, and of whoever asks with pods of his own: never more and more.
             if self.args.min_pod_age is None:
                 self._verdicts.put(pod, may_go)
@@ -264,9 +272,10 @@ class DefaultEvictor(DeschedulerPlugin):
     def _begin_round(self, snapshot: ClusterSnapshot) -> None:
         threshold = self._priority_threshold(snapshot)
         lasts = self._lasts and threshold == self._threshold
+        if not lasts:
+            self._verdicts = FilterVerdicts()
         # A pod that has changed is another object.
-        self._earlier = self._verdicts if lasts else FilterVerdicts()
-        self._verdicts = FilterVerdicts(2 * len(snapshot.pods))
+        self._verdicts.keep(snapshot.pods)
         self._threshold = threshold
         self._targets = [
             node

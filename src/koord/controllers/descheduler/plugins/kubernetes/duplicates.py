@@ -61,7 +61,7 @@ class RemoveDuplicates(DeschedulerPlugin):
     async def balance(self, nodes: Sequence[Node]) -> None:
         """Evicts what a node has above the average of the nodes that an owner's pods may use."""
         evictor = self.handle.evictor
-        duplicates, occurrences = self._duplicates(nodes)
+        duplicates, occurrences = await self._duplicates(nodes)
         usable = _UsableNodes(nodes)
         for key, by_node in duplicates.items():
             targets = usable.of([pod for pods in by_node.values() for pod in pods])
@@ -73,7 +73,7 @@ class RemoveDuplicates(DeschedulerPlugin):
                 for pod in pods[most - 1 :] if len(pods) + 1 > most else ():
                     await evictor.evict(pod)
 
-    def _duplicates(
+    async def _duplicates(
         self, nodes: Sequence[Node]
     ) -> tuple[dict[OwnerKey, dict[str, list[Pod]]], Counter[OwnerKey]]:
         """By owner and node the pods that are like one before them, and how many there are."""
@@ -82,6 +82,7 @@ class RemoveDuplicates(DeschedulerPlugin):
         occurrences: Counter[OwnerKey] = Counter()
         alike = _Identities(frozenset(self.args.exclude_owner_kinds))
         for node in nodes:
+            await self.handle.give_way()
             identities: set[tuple[str, ...]] = set()
             for pod in self.handle.snapshot.pods_on(node.metadata.name):
                 if not selected(pod):

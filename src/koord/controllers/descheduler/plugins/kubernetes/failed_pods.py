@@ -52,6 +52,7 @@ class RemoveFailedPods(DeschedulerPlugin):
         evictor = self.handle.evictor
         selected = self.args.pod_filter(evictor.accepts)
         for node in nodes:
+            await self.handle.give_way()
             for pod in self.handle.snapshot.all_pods_on(node.metadata.name):
                 if pod.status.phase == "Failed" and selected(pod) and self._is_due(pod):
                     await evictor.evict(pod)

@@ -61,6 +61,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin):
                 _LOG.warning("a kind of node affinity is left out", extra=told)
                 continue
             for node in nodes:
+                await self.handle.give_way()
                 for pod in self.handle.snapshot.pods_on(node.metadata.name):
                     # The filters are asked last of all that is cheap to know.
                     if node_affinity(pod) is None or pod.metadata.uid in gone or not selected(pod):

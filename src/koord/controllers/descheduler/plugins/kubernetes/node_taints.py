@@ -60,6 +60,7 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin):
         evictor = self.handle.evictor
         selected = self.args.pod_filter(evictor.accepts)
         for node in nodes:
+            await self.handle.give_way()
             taints = [taint for taint in node.spec.taints if self.args.counts(taint)]
             for pod in self.handle.snapshot.pods_on(node.metadata.name) if taints else ():
                 tolerations = pod.spec.tolerations

@@ -52,6 +52,7 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin):
         evictor = self.handle.evictor
         selected = self.args.pod_filter(evictor.accepts)
         for node in nodes:
+            await self.handle.give_way()
             pods = [
                 pod
                 for pod in self.handle.snapshot.all_pods_on(node.metadata.name)
@@ -70,5 +71,7 @@ class RemovePodsHavingTooManyRestarts(DeschedulerPlugin):
         return sum(status.restart_count for status in self._statuses(pod))
 
     def _statuses(self, pod: Pod) -> list[ContainerStatus]:
-        init = pod.status.init_container_statuses if self.args.including_init_containers else ()
-        return [*pod.status.container_statuses, *init]
+        status = pod.status
+        if self.args.including_init_containers and status.init_container_statuses:
+            return [*status.container_statuses, *status.init_container_statuses]
+        return status.container_statuses

@@ -7,6 +7,7 @@ docs/reference/descheduling-plugins.md#scores.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,7 @@ class BalancePhase:
         for source in sources if targets else ():
             pods = source.prod_pods if self.prod else source.pods
             candidates = [pod for pod in pods if self._may_go(pod, source, loads)]
+            await asyncio.sleep(0)
             for pod in self._ordered(candidates, source):
                 if not self._goes_on(source, available):
                     break

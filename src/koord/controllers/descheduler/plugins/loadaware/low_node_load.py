@@ -6,6 +6,7 @@ Rule: docs/reference/descheduling-plugins.md#a-pass-over-a-pool.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from koord.api import selectors
@@ -73,6 +74,8 @@ class LowNodeLoad(DeschedulerPlugin):
             self.args.node_metric_expiration_seconds,
             self._sums,
         )
+        # The rest of the program has its turn: a pool may have thousands of nodes.
+        await asyncio.sleep(0)
         set_thresholds(measured, percentages, by_deviation=pool.use_deviation_thresholds)
         groups = classify(measured)
         if not groups.high and not groups.prod_high:
@@ -101,6 +104,7 @@ class LowNodeLoad(DeschedulerPlugin):
         high: list[MeasuredNode],
         prod_high: list[MeasuredNode],
     ) -> None:
+        await asyncio.sleep(0)
         weights = pool.resource_weights or {}
         names = sorted(percentages.low)
         both = _available(groups.both_low, names, prod=False)
