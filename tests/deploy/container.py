@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,14 +105,15 @@ class Container:
         if (living is not None and living.failed) or (startup is not None and startup.failed):
             self.end(0)
 
-    def end(self, grace: float) -> None:
-        """SIGTERM, and SIGKILL after a time."""
+    def end(self, grace: float, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """SIGTERM, and SIGKILL after a time; what else a kubelet's machine does meanwhile."""
         self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(grace or 1)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        deadline = time.monotonic() + (grace or 1)
+        while self._process.poll() is None and time.monotonic() < deadline:
+            meanwhile()
+            time.sleep(0.05)
+        self._process.kill()
+        self._process.wait()
         self.code = self._process.returncode
 
     def status(self) -> Document:

@@ -183,7 +183,9 @@ class TestNode:
     def _end(self, pod: Document) -> None:
         running = self.pods.pop(pod["metadata"]["uid"], None)
         if running is not None:
-            running.container.end(pod["metadata"].get("deletionGracePeriodSeconds", 30))
+            grace = pod["metadata"].get("deletionGracePeriodSeconds", 30)
+            # Services lead elsewhere from now on, whatever its end takes.
+            running.container.end(grace, self._lead_services)
             if running.network:
                 self._network.remove(running.network)
         with suppress(RefusedError):

@@ -33,6 +33,7 @@ from tests.controllers.scheduler.pods import node, pod
 from tests.controllers.scheduler.world import scheduler
 from tests.kube.harness import run_virtual
 
+CPUS = 64
 CROWD = 200
 # client-go's, and kube-scheduler's.
 RATE, BURST = 50.0, 100
@@ -50,9 +51,8 @@ class Scene:
         self.clock, self.order = clock, list[str]()
         self.scheduler.loop.observe(lambda decision, _: self.order.append(decision.cycle.pod.key))
         for name in ("a", "b"):
-            self.views.view(Node).put(node(name, pods="5000"))
-        self.mallory = pod("bound", cpu="1", namespace="mallory", nodeName="a")
-        self.views.view(Pod).put(self.mallory)
+            self.views.view(Node).put(node(name, cpu=str(CPUS), pods="5000"))
+            self.views.view(Pod).put(pod(f"on-{name}", cpu="1", namespace="mallory", nodeName=name))
 
     def create(self, namespace: str, name: str, cpu: str) -> None:
         self.views.view(Pod).put(pod(name, cpu=cpu, namespace=namespace))
@@ -76,10 +76,11 @@ def unplaceable(scene: Scene) -> None:
 
 def woken(scene: Scene) -> None:
     """All of them have failed before, and the tenant ends a pod of its own, which wakes them."""
-    unplaceable(scene)
+    for number in range(CROWD):
+        scene.create("mallory", f"m{number}", f"{CPUS * 1000 - number}m")
     scene.scheduler.loop.schedule(1.0, CROWD)
     scene.clock.advance(2.0)
-    scene.views.view(Pod).remove("mallory/bound")
+    scene.views.view(Pod).remove("mallory/on-a")
     assert scene.scheduler.queue.pending()["active"] == CROWD
 
 

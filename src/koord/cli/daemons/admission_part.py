@@ -82,7 +82,7 @@ def admission_app(
         environment: where to serve.
     """
     from koord.base.worker import Worker
-    from koord.controllers.webhook.app import WebhookApp
+    from koord.controllers.webhook.app import DRAIN_SECONDS, WebhookApp
     from koord.controllers.webhook.framework.handler import HandlerDependencies
 
     shared = manager.dependencies
@@ -92,5 +92,5 @@ def admission_app(
     )  # fmt: skip
     return WebhookApp(
         dependencies, environment, lambda: manager.leading,
-        request_metrics=manager.metrics.controllers,
+        request_metrics=manager.metrics.controllers, drain_seconds=DRAIN_SECONDS,
     )  # fmt: skip

@@ -91,7 +91,7 @@ async def _parts(
     from koord.base.memory.garbage_collection import keep_memory_low
     from koord.base.supervision import Supervisor
     from koord.base.worker import Worker
-    from koord.controllers.webhook.app import WebhookApp
+    from koord.controllers.webhook.app import DRAIN_SECONDS, WebhookApp
     from koord.controllers.webhook.framework.handler import HandlerDependencies
     from koord.controllers.webhook.informer_views import admission_views
     from koord.kube.daemon.lifecycle import Component
@@ -117,6 +117,7 @@ async def _parts(
         ),
         environment,
         lead.leading if lead is not None else lambda: True,
+        drain_seconds=DRAIN_SECONDS,
     )
     await app.listen()
     health = await _serve_health(options, metrics, app, transport, clock)

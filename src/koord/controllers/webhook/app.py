@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from koord.controllers.webhook.handler_makers import Makers
 
 START_SECONDS = 20.0
+DRAIN_SECONDS = 3.0
+"""So long after a pod has begun to end API servers may still be led to it."""
 ANSWERING_SECONDS = 30.0
 """Ready for so long, a process is known to all API servers and to the Service in front of it."""
 """A start whose first round of certificates takes longer says so, and goes on trying."""
@@ -62,6 +64,7 @@ class WebhookApp:
         leading: whether this process may write certificate and configurations.
         makers: of handlers, by path; None for all of koord's.
         request_metrics: where requests are counted; None for the handlers' registry.
+        drain_seconds: how long reviews are answered after the end has been asked for.
 
     Attributes:
         paths: where reviews are answered.
@@ -75,8 +78,9 @@ class WebhookApp:
         leading: Callable[[], bool] = lambda: True,
         makers: Makers | None = None,
         request_metrics: MetricRegistry | None = None,
+        drain_seconds: float = 0.0,
     ) -> None:
-        self._dependencies = dependencies
+        self._dependencies, self._drain_seconds = dependencies, drain_seconds
         self._service = review_service(dependencies, makers, request_metrics)
         self.paths = self._service.paths
         self._certificate = ServingCertificate()
@@ -145,7 +149,7 @@ class WebhookApp:
                 tasks.create_task(self._serve(tasks), name="reviews")
                 tasks.create_task(self._warn_if_late(), name="start")
         finally:
-            await self.server.stop()
+            await self.server.stop(self._drain_seconds)
             self._dependencies.worker.close()
 
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:

@@ -189,3 +189,31 @@ def test_slow_clients_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
             writer.close()
 
     served(script)
+
+
+def test_a_server_that_ends_answers_for_a_while_each_connection_once_more() -> None:
+    async def script(scene: TLSScene) -> None:
+        assert (await scene.review())["allowed"]
+        ending = asyncio.create_task(scene.server.stop(drain_seconds=0.5))
+        await asyncio.sleep(0)
+        assert await scene.get("/readyz") == (500, b"stopping\n")
+        for _ in range(3):
+            headers = {"Content-Type": "application/json"}
+            data = json.dumps(review()).encode()
+            async with scene.session.post(
+                scene.url(MUTATE_POD), data=data, headers=headers, ssl=scene.tls
+            ) as answer:
+                assert (answer.status, answer.headers["Connection"]) == (200, "close")
+        await ending
+        assert not scene.server.listening
+
+    served(script)
+
+
+def test_a_server_that_nobody_has_asked_ends_at_once() -> None:
+    async def script(scene: TLSScene) -> None:
+        assert (await scene.get("/readyz"))[0] == 200
+        async with asyncio.timeout(30):
+            await scene.server.stop(drain_seconds=3600)
+
+    served(script)

@@ -68,6 +68,7 @@ class HTTPSServer:
         self._open = 0
         self._manager: web.Server | None = None
         self._listening: asyncio.Server | None = None
+        self._asked = self._leaving = False
 
     @property
     def listening(self) -> bool:
@@ -103,8 +104,17 @@ class HTTPSServer:
             backlog=MAX_CONNECTIONS, ssl_handshake_timeout=_HANDSHAKE_SECONDS,
         )  # fmt: skip
 
-    async def stop(self) -> None:
-        """Takes no more connections and ends what is being answered."""
+    async def stop(self, drain_seconds: float = 0.0) -> None:
+        """Takes no more connections and ends what is being answered.
+
+        Args:
+            drain_seconds: where reviews were asked for, how long it goes on answering before,
+                each connection once more: API servers send reviews over connections that they
+                keep, and a Service leads here for a while yet.
+        """
+        if self._asked and drain_seconds:
+            self._leaving = True
+            await asyncio.sleep(drain_seconds)
         listening, self._listening = self._listening, None
         if listening is not None and self._manager is not None:
             listening.close()
@@ -142,13 +152,17 @@ class HTTPSServer:
             connection.first_request()
         path = request.path
         if path in self._paths:
-            return await self._review(path, request)
+            self._asked = True
+            answer = await self._review(path, request)
+            if self._leaving:
+                answer.force_close()
+            return answer
         if request.method not in ("GET", "HEAD"):
             return _text(HTTPStatus.NOT_FOUND, "404 page not found")
         if path == "/healthz":
             return _text(HTTPStatus.OK, "ok")
         if path == "/readyz":
-            why = self._ready()
+            why = "stopping" if self._leaving else self._ready()
             if why and not isinstance(why, ReadinessNote):
                 return _text(HTTPStatus.INTERNAL_SERVER_ERROR, why)
             return _text(HTTPStatus.OK, f"ok: {why}" if why else "ok")
