@@ -68,7 +68,7 @@ class HTTPSServer:
         self._open = 0
         self._manager: web.Server | None = None
         self._listening: asyncio.Server | None = None
-        self._asked = self._leaving = False
+        self._reviews, self._leaving = 0, False
 
     @property
     def listening(self) -> bool:
@@ -112,7 +112,7 @@ class HTTPSServer:
                 each connection once more: API servers send reviews over connections that they
                 keep, and a Service leads here for a while yet.
         """
-        if self._asked and drain_seconds:
+        if self._reviews and drain_seconds:
             self._leaving = True
             await asyncio.sleep(drain_seconds)
         listening, self._listening = self._listening, None
@@ -152,7 +152,7 @@ class HTTPSServer:
             connection.first_request()
         path = request.path
         if path in self._paths:
-            self._asked = True
+            self._reviews += 1
             answer = await self._review(path, request)
             if self._leaving:
                 answer.force_close()
