@@ -204,8 +204,8 @@ def test_an_answer_about_an_earlier_life_is_passed_over() -> None:
         server.remove(path("x"))
         server.put(path("x"), spec={"nodeName": "now"})
         await asyncio.sleep(1)
-        informer.observe_write(replace(answer, metadata=replace(answer.metadata,
-                                                                resource_version="999999")))  # fmt: skip
+        later = replace(answer.metadata, resource_version="999999")
+        informer.observe_write(replace(answer, metadata=later))
         found = informer.get("a/x")
         assert found is not None
         assert found.spec.node_name == "now"
