@@ -132,7 +132,9 @@ class Controller(Generic[K]):
             type=type(error).__name__,
             failures=failures,
         )
-        # What the next try mends, such as a conflict, is nothing to be alarmed at.
-        retried = result == "failed" and failures < _ALARMING_FAILURES
-        self._log.log(logging.INFO if retried else logging.ERROR, f"reconcile {result}", extra=told)
+        # What the next try mends, such as a conflict, is nothing to be alarmed at; what no try
+        # mends is told once, and counted from there.
+        alarming = result != "failed" or failures == _ALARMING_FAILURES
+        level = logging.ERROR if alarming else logging.INFO
+        self._log.log(level, f"reconcile {result}", extra=told)
         self._log.debug("where it failed", exc_info=error, extra=log.fields(key=key))

@@ -84,9 +84,18 @@ def report(
     own = default_configurations(namespace) if namespace else default_configurations()
     theirs = [*source.all(MUTATING), *source.all(VALIDATING)]
     hooks.changes += shared_objects.webhooks(own, theirs)
-    kinds = ComponentChanges("definitions")
-    kinds.changes += shared_objects.definitions(own_definitions.crds(guide=False), source.all(CRD))
-    return MovingReport([*components, hooks, kinds, source.objects()])
+    return MovingReport([*components, hooks, _definitions(source), source.objects()])
+
+
+def _definitions(source: InstallationReader) -> ComponentChanges:
+    ours, theirs = own_definitions.crds(guide=False), source.all(CRD)
+    found = ComponentChanges("definitions")
+    if not source.live:
+        known = {each["metadata"]["name"] for each in ours}
+        there = known.intersection(each["metadata"]["name"] for each in theirs)
+        found.source = f"{len(there)} of {len(known)} among the files"
+    found.changes += shared_objects.definitions(ours, theirs, whole=source.live)
+    return found
 
 
 def _program(

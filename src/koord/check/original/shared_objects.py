@@ -16,18 +16,27 @@ if TYPE_CHECKING:
 _MOST_PATHS = 3
 
 
-def definitions(ours: Iterable[Document], theirs: Iterable[Document]) -> Iterator[MovingChange]:
-    """How the definitions of a cluster stand to koord's, strangers of the same groups last."""
+def definitions(
+    ours: Iterable[Document], theirs: Iterable[Document], *, whole: bool
+) -> Iterator[MovingChange]:
+    """How the definitions of an installation stand to koord's, strangers of the same groups last.
+
+    Args:
+        ours: koord's.
+        theirs: those of a cluster, or of files.
+        whole: whether one that is missing there is missing at all. Of files nobody knows: charts
+            often come without definitions.
+    """
     there = {each["metadata"]["name"]: each for each in theirs}
     groups, known = set(), set()
     for each in ours:
         name = each["metadata"]["name"]
         groups.add(each["spec"]["group"])
         known.add(name)
-        if name not in there:
-            yield MovingChange(Effect.NOTE, name, "not there: koord crds install adds it")
-        else:
+        if name in there:
             yield from _definition(name, each, there[name])
+        elif whole:
+            yield MovingChange(Effect.NOTE, name, "not there: koord crds install adds it")
     for name, each in there.items():
         if name not in known and each.get("spec", {}).get("group") in groups:
             yield MovingChange(Effect.IGNORED, name, "koord does not read objects of this kind")
