@@ -88,13 +88,14 @@ def report(
 
 
 def _definitions(source: InstallationReader) -> ComponentChanges:
-    ours, theirs = own_definitions.crds(guide=False), source.all(CRD)
-    found = ComponentChanges("definitions")
+    found, theirs = ComponentChanges("definitions"), source.all(CRD)
+    needed = {each["metadata"]["name"] for each in own_definitions.crds(guide=False)}
     if not source.live:
-        known = {each["metadata"]["name"] for each in ours}
-        there = known.intersection(each["metadata"]["name"] for each in theirs)
-        found.source = f"{len(there)} of {len(known)} among the files"
-    found.changes += shared_objects.definitions(ours, theirs, whole=source.live)
+        # Charts come without definitions, or with some: what a cluster lacks no file tells.
+        there = needed.intersection(each["metadata"]["name"] for each in theirs)
+        found.source = f"{len(there)} of {len(needed)} among the files"
+        needed = set()
+    found.changes += shared_objects.definitions(own_definitions.crds(), theirs, needed)
     return found
 
 

@@ -9,7 +9,7 @@ from koord.api.crdcompare import Side, compare
 from koord.check.original.change import Effect, MovingChange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from koord.base.documents import Document
 
@@ -17,15 +17,14 @@ _MOST_PATHS = 3
 
 
 def definitions(
-    ours: Iterable[Document], theirs: Iterable[Document], *, whole: bool
+    ours: Iterable[Document], theirs: Iterable[Document], needed: Collection[str]
 ) -> Iterator[MovingChange]:
     """How the definitions of an installation stand to koord's, strangers of the same groups last.
 
     Args:
-        ours: koord's.
+        ours: all that koord reads objects of.
         theirs: those of a cluster, or of files.
-        whole: whether one that is missing there is missing at all. Of files nobody knows: charts
-            often come without definitions.
+        needed: names of those that are missed where they are not there.
     """
     there = {each["metadata"]["name"]: each for each in theirs}
     groups, known = set(), set()
@@ -35,7 +34,7 @@ def definitions(
         known.add(name)
         if name in there:
             yield from _definition(name, each, there[name])
-        elif whole:
+        elif name in needed:
             yield MovingChange(Effect.NOTE, name, "not there: koord crds install adds it")
     for name, each in there.items():
         if name not in known and each.get("spec", {}).get("group") in groups:

@@ -132,7 +132,7 @@ def test_definitions_that_are_not_among_the_files_are_not_missed(
 ) -> None:
     """Charts come without them, or with a few; what a cluster lacks no file tells."""
     own = [each for each in crds() if each["metadata"]["name"].startswith("devices.")]
-    for given, said in ((own, "1 of 13"), ([], "0 of 13")):
+    for given, said in ((own, "1 of 13"), ([], "0 of 13"), (crds(), "13 of 13")):
         path = written(tmp_path, *installation(), *given)
         status, out, err = koord("check", "--from", "koordinator", path)
         assert (status, err) == (0, "")

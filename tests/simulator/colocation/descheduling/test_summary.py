@@ -74,7 +74,7 @@ def test_each_picture_says_in_a_sentence_what_to_see() -> None:
         "2.50 % one by one, 2.00 % planned."
     )
     assert summary.moves_sentence(means) == (
-        "Moves: 50 one by one, 0 of them undone within an hour, 20 planned, 0 of them undone "
+        "Moves: 50 one by one, 0 of them undone within an hour; 20 planned, 0 of them undone "
         "within an hour."
     )
     assert summary.moves_sentence(means[:1]) == "Nobody moves pods."

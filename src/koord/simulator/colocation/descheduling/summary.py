@@ -129,7 +129,7 @@ def hot_sentence(modes: Sequence[MeansOfMode]) -> str:
 def moves_sentence(modes: Sequence[MeansOfMode]) -> str:
     """How many moves there were and how many of them came back, in a sentence."""
     moving = [each for each in modes if each.mode is not DeschedulingMode.NONE]
-    told = ", ".join(
+    told = "; ".join(
         f"{each.moves:,.0f} {_WORDS[each.mode]}, {each.undone:,.0f} of them undone within an hour"
         for each in moving
     )
