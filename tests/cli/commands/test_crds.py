@@ -8,8 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from koord.api import crds
 from tests.cli.conftest import Run
 
