@@ -34,7 +34,7 @@ def test_the_guides_and_releases_are_clean(examples: list[str], reference_data: 
         "kind is there only after `koord crds install --guide` or with the chart's crds.guide, "
         "and in `koord up`"
     ]
-    assert dict(report.unread) == {"descheduler/v1alpha2 DeschedulerConfiguration": 1}
+    assert dict(report.unread) == {}
     assert (report.files, report.objects) == (13, 22)
 
 
