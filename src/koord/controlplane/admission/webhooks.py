@@ -7,6 +7,7 @@ Configurations are taken in order of their names, webhooks in the order of their
 from __future__ import annotations
 
 import asyncio
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,6 @@ from koord.controlplane.api_errors import bad_request, forbidden, internal
 from koord.controlplane.cel.access_checks import checks_by, judge_of
 from koord.controlplane.cel.conditions import VARIABLES, are_met
 from koord.controlplane.cel.expression import EvaluationError
-from koord.controlplane.handlers.metadata import new_uid
 from koord.controlplane.patching import json_patch
 from koord.kube.errors import ApiError
 
@@ -175,7 +175,7 @@ class Webhooks:
         webhook, name = call.webhook, call.webhook["name"]
         if attributes.context.dry_run and webhook.get("sideEffects") not in _HARMLESS:
             raise bad_request(f'admission webhook "{name}" does not support dry run')
-        uid = new_uid(self._random)
+        uid = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
         review = request(webhook, attributes, call.as_resource, uid, mutating)
         seconds = webhook.get("timeoutSeconds", 10)
         try:
