@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from tests.contract.api import Api, Document, at
+from tests.hostile import accounts
 from tests.real.fixtures import need
 from tests.real.plane import RealControlPlane
 
@@ -49,6 +50,22 @@ class Place:
         """A connection of its own; ``name`` is its user agent."""
         port, tls, headers = self.address()
         return Api(port, tls, {**headers, "User-Agent": name})
+
+    def tenant(self, namespace: str) -> Place:
+        """The same cluster for who has one namespace, which is made here.
+
+        On a real control plane it has an account of its own, with rights there alone.
+        """
+        admin = self.api("setup")
+        accounts.create(
+            admin, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        )
+        reached = self.kubeconfig
+        if self.name == "real" and os.environ.get("X_ACCOUNTS"):
+            accounts.tenant(admin, namespace)
+            reached = accounts.kubeconfig(admin, self.kubeconfig, namespace, "tenant")
+        admin.close()
+        return Place(self.folder, reached, self.name)
 
     def address(self) -> tuple[int, ssl.SSLContext, dict[str, str]]:
         """Port, trust and credentials as the kubeconfig says."""
@@ -192,7 +209,7 @@ def _embedded(folder: Path) -> Iterator[Place]:
 def _real(folder: Path) -> Iterator[Place]:
     """A real kube-apiserver with koord-scheduler and koord-manager beside it."""
     need("etcd", "kube-apiserver")
-    with RealControlPlane(folder) as plane:
+    with RealControlPlane(folder, api_flags=tuple(os.environ.get("X_FLAGS","").split())) as plane:
         place = Place(folder, plane.kubeconfig, "real")
         try:
             api = place.api("setup")
@@ -210,12 +227,20 @@ def _real(folder: Path) -> Iterator[Place]:
             for number in range(NODES):
                 api.post(at("nodes"), _node(number))
                 api.patch(at("nodes", "", f"machine-{number}"), {"spec": {"taints": None}})
+            import os as _os
+            if _os.environ.get("X_ACCOUNTS"):
+                names = ("koord-scheduler", "koord-manager")
+                accounts.apply(api, *(accounts.DEPLOY / "rbac" / f"{n}.yaml" for n in (*names, "koord-webhook")))
+                if _os.environ.get("X_FLOWS"):
+                    accounts.apply(api, Path(_os.environ["X_FLOWS"]))
+                reached = {n: accounts.kubeconfig(api, plane.kubeconfig, accounts.SYSTEM, n) for n in names}
+            else:
+                reached = {n: plane.kubeconfig for n in ("koord-scheduler", "koord-manager")}
             api.close()
-            common = ("--kubeconfig", str(plane.kubeconfig))
-            place.start("koord-scheduler", *common, "--port", "0")
+            place.start("koord-scheduler", "--kubeconfig", str(reached["koord-scheduler"]), "--port", "0")
             local = "127.0.0.1:0"
             place.start(
-                "koord-manager", *common, "--metrics-addr", local, "--health-probe-addr", local
+                "koord-manager", "--kubeconfig", str(reached["koord-manager"]), "--metrics-addr", local, "--health-probe-addr", local
             )
             _wait_for_leases(place)
             yield place

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.hostile.neighbour import Neighbour, Waits, p99
+from tests.hostile.neighbour import NAMESPACE, Neighbour, Waits, p99
 from tests.hostile.places import Place, running_place
 from tests.hostile.probed import longest
 
@@ -55,8 +55,10 @@ BOTH = ["embedded", pytest.param("real", marks=pytest.mark.real)]
 def attacked(place: Place, neighbour: Neighbour, seed: int, seconds: float) -> Waits:
     """What the neighbour sees meanwhile; prints which attacks there were."""
     command = [sys.executable, "-m", "tests.hostile.attacker"]
-    words = [str(place.folder), str(place.kubeconfig), str(seed), str(seconds), place.name]
-    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, cwd=_ROOT) as attacker:
+    reached = place.tenant(f"mallory-{seed}")
+    words = [str(place.folder), str(reached.kubeconfig), str(seed), str(seconds), place.name]
+    nice = os.environ.get("X_NICE")
+    with subprocess.Popen([*(["nice", "-n", nice] if nice else []), *command, *words], stdout=subprocess.PIPE, cwd=_ROOT) as attacker:
         waits = neighbour.span(lambda: attacker.wait(ATTACK_PATIENCE_SECONDS + seconds))
         output, _ = attacker.communicate()
     assert attacker.returncode == 0
@@ -67,7 +69,7 @@ def attacked(place: Place, neighbour: Neighbour, seed: int, seconds: float) -> W
 def check_neighbour(name: str, folder: Path, seed: int, seconds: float) -> None:
     """One tenant attacks twice, and again where that is not enough to tell."""
     with running_place(name, folder) as place:
-        neighbour = Neighbour(place.api("alice"), place, binds=name == "real")
+        neighbour = Neighbour(place.tenant(NAMESPACE).api("alice"), place, binds=name == "real")
         neighbour.start()
         neighbour.span(partial(time.sleep, 2.0))
         since, leases, memory = time.monotonic(), place.leases(), [place.resident_bytes()]
