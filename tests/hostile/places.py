@@ -26,6 +26,8 @@ NODES = 8
 READY_SECONDS = 60.0
 STOP_SECONDS = 30.0
 LEASES = ("koord-scheduler", "koord-manager")
+# What a kube-apiserver of so small a machine is given: by default it works at 600 requests at once.
+_TWO_CORES = ("--max-requests-inflight=40", "--max-mutating-requests-inflight=20")
 _BIN = Path(sys.executable).parent
 _PROBE = Path(__file__).with_name("probed.py")
 
@@ -61,7 +63,7 @@ class Place:
             admin, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         )
         reached = self.kubeconfig
-        if self.name == "real" and os.environ.get("X_ACCOUNTS"):
+        if self.name == "real":
             accounts.tenant(admin, namespace)
             reached = accounts.kubeconfig(admin, self.kubeconfig, namespace, "tenant")
         admin.close()
@@ -207,9 +209,12 @@ def _embedded(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def _real(folder: Path) -> Iterator[Place]:
-    """A real kube-apiserver with koord-scheduler and koord-manager beside it."""
+    """A real kube-apiserver with koord-scheduler and koord-manager beside it.
+
+    All have accounts of their own, and the priority levels that deploy/policies has for them.
+    """
     need("etcd", "kube-apiserver")
-    with RealControlPlane(folder, api_flags=tuple(os.environ.get("X_FLAGS","").split())) as plane:
+    with RealControlPlane(folder, api_flags=_TWO_CORES) as plane:
         place = Place(folder, plane.kubeconfig, "real")
         try:
             api = place.api("setup")
@@ -227,20 +232,13 @@ def _real(folder: Path) -> Iterator[Place]:
             for number in range(NODES):
                 api.post(at("nodes"), _node(number))
                 api.patch(at("nodes", "", f"machine-{number}"), {"spec": {"taints": None}})
-            import os as _os
-            if _os.environ.get("X_ACCOUNTS"):
-                names = ("koord-scheduler", "koord-manager")
-                accounts.apply(api, *(accounts.DEPLOY / "rbac" / f"{n}.yaml" for n in (*names, "koord-webhook")))
-                if _os.environ.get("X_FLOWS"):
-                    accounts.apply(api, Path(_os.environ["X_FLOWS"]))
-                reached = {n: accounts.kubeconfig(api, plane.kubeconfig, accounts.SYSTEM, n) for n in names}
-            else:
-                reached = {n: plane.kubeconfig for n in ("koord-scheduler", "koord-manager")}
+            reached = _accounts(api, plane.kubeconfig)
             api.close()
-            place.start("koord-scheduler", "--kubeconfig", str(reached["koord-scheduler"]), "--port", "0")
+            scheduler, manager = ("--kubeconfig", reached[0]), ("--kubeconfig", reached[1])
+            place.start("koord-scheduler", *scheduler, "--port", "0")
             local = "127.0.0.1:0"
             place.start(
-                "koord-manager", "--kubeconfig", str(reached["koord-manager"]), "--metrics-addr", local, "--health-probe-addr", local
+                "koord-manager", *manager, "--metrics-addr", local, "--health-probe-addr", local
             )
             _wait_for_leases(place)
             yield place
@@ -248,6 +246,15 @@ def _real(folder: Path) -> Iterator[Place]:
             plane.check()
         finally:
             place.stop()
+
+
+def _accounts(api: Api, admin: Path) -> list[str]:
+    """Makes what koord's programs may do, and what of the server they have; their kubeconfigs."""
+    names = LEASES
+    rights = [f"rbac/{name}.yaml" for name in (*names, "koord-webhook")]
+    levels = [f"policies/api-priority-{name}.yaml" for name in ("koord", "tenants")]
+    accounts.apply(api, *(accounts.DEPLOY / each for each in (*rights, *levels)))
+    return [str(accounts.kubeconfig(api, admin, accounts.SYSTEM, name)) for name in names]
 
 
 def _wait_for_leases(place: Place) -> None:
