@@ -65,12 +65,17 @@ def tenant(api: Api, namespace: str) -> None:
     create(api, binding)
 
 
-def kubeconfig(api: Api, admin: Path, namespace: str, name: str) -> Path:
-    """Writes one with a token of a service account, beside the administrator's."""
+def token(api: Api, namespace: str, name: str) -> str:
+    """One of a service account."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     made = api.post(at("serviceaccounts", namespace, name, "token"), body).ok
+    return str(made["status"]["token"])
+
+
+def kubeconfig(api: Api, admin: Path, namespace: str, name: str) -> Path:
+    """Writes one with a token of a service account, beside the administrator's."""
     document = copy.deepcopy(yaml.safe_load(admin.read_text(encoding="utf-8")))
-    document["users"][0]["user"] = {"token": made["status"]["token"]}
+    document["users"][0]["user"] = {"token": token(api, namespace, name)}
     path = admin.with_name(f"{namespace}-{name}.kubeconfig")
     path.touch(mode=0o600)
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
