@@ -32,8 +32,8 @@ ATTACK_PATIENCE_SECONDS = 300.0
 # together, one quiet and one attacked each, and more where they are not enough to tell.
 # Measured are 1.5 to 2.4 times in `koord up`. On a real control plane of two cores the API server
 # alone makes a client wait 3 to 9 times as long that binds its pods itself, with few seats for the
-# tenants as deploy/policies has them, and without: one request may be seconds of its CPU (a patch
-# of a pod of 5,000 containers: 2.8), which no priority level takes from it again. Pods that koord
+# tenants as deploy/policies has them, and without: one request may be most of a second of its CPU
+# (a patch of a pod of 5,000 containers: 0.6), which no priority level takes from it again. Pods that koord
 # binds wait 0.9 to 2.4 times as much longer, and that counts. What stands above that is for a
 # machine that others use.
 FACTORS = {"embedded": 3.0, "real": 3.0}
