@@ -31,11 +31,11 @@ ATTACK_PATIENCE_SECONDS = 300.0
 # programs use the machine too and one span has a hundred pods, so two pairs of spans count
 # together, one quiet and one attacked each, and more where they are not enough to tell.
 # Measured are 1.5 to 2.4 times in `koord up`. On a real control plane of two cores the API server
-# alone makes a client wait 3 to 9 times as long that binds its pods itself, with few seats for the
-# tenants as deploy/policies has them, and without: one request may be most of a second of its CPU
-# (a patch of a pod of 5,000 containers: 0.6), which no priority level takes from it again. Pods that koord
-# binds wait 0.9 to 2.4 times as much longer, and that counts. What stands above that is for a
-# machine that others use.
+# alone makes a client wait 3 to 12 times as long that binds its pods itself, although tenants have
+# few seats (deploy/policies): one request may be most of a second of its CPU (a patch of a pod of
+# 5,000 containers: 0.6), which no priority level takes from it again. Pods that koord binds wait
+# 0.6 to 2.4 times as much longer, and that counts. What stands above that is for a machine that
+# others use.
 FACTORS = {"embedded": 3.0, "real": 3.0}
 # How many times more than that may be worked meanwhile, also by the thread beside the loop, for
 # which nobody waits: and of a slow API server longer for each pod.
