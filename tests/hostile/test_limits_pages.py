@@ -59,7 +59,7 @@ from koord.controlplane.patching import field_managers, json_patches
 from koord.controlplane.requests import bodies as requests
 from koord.controlplane.schema.builtin import core_schema
 from koord.controlplane.schema.codec import depth
-from koord.controlplane.storage import collection, event_retention, store
+from koord.controlplane.storage import collection, event_retention, store, watch
 from koord.kube import event_correlation, events
 from koord.kube.codec import interner, page_reader
 
@@ -235,6 +235,7 @@ NUMBERS: dict[str, list[str]] = {
         {2.0: "a third"}[loop_share.OTHERS], {8.0: "a ninth"}[loop_share.OTHERS_CROWDED],
     ],
     "requests that a tenant": [{4: "four turns"}[fair_queue.MOST_ITERATIONS]],
+    "what one watch": [mib(watch._BATCH_BYTES), f"{number(watch.BATCH)} events"],
     "one write of": [kib(http._PORTION_BYTES)],
     "deletions of": [f"{server._DELETIONS_A_TURN} objects"],
 }  # fmt: skip
