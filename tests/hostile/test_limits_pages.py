@@ -33,7 +33,6 @@ from koord.controllers.scheduler.explain import attempt_history
 from koord.controllers.scheduler.framework import accounts, rejection
 from koord.controllers.scheduler.framework.feasibility import (
     cache,
-    fit_kernels,
     kept_entries,
     participants,
 )
@@ -126,7 +125,6 @@ NUMBERS: dict[str, list[str]] = {
         f"{number(participants._SHAPES)} shapes", f"{number(participants._KINDS)} kinds",
         f"{number(participants._NAMES)} names",
     ],
-    "kernels by what": [f"{fit_kernels._KINDS} lists", number(fit_kernels._NAMES)],
     "who counts the pods": [f"{number(accounts._KINDS)} shapes"],
     "dry runs": [f"{default(dry_run_cache.DryRunCache.__init__, 'limit')} shapes"],
     "affinity terms": [f"or {existing_terms._UNUSED},"],

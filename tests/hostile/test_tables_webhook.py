@@ -104,6 +104,16 @@ def test_claims_of_one_parent_that_its_author_makes_up() -> None:
     assert not book._by_parent
 
 
+def test_a_claim_that_is_to_hold_forever_ends_though_its_parent_is_seen_again() -> None:
+    clock = VirtualClock(0.0)
+    book = ClaimBook(clock)
+    _see(book, _claiming("p", _claim(1)))
+    clock.advance(LIFETIME_SECONDS / 2)
+    _see(book, _claiming("p", _claim(2)))
+    clock.advance(LIFETIME_SECONDS / 2 + 1)
+    assert [each.request for each in book.open("p")] == ["r2"]
+
+
 def test_claims_that_are_met_as_soon_as_they_are_read() -> None:
     book = ClaimBook(VirtualClock(0.0))
     child = ElasticQuota(metadata=ObjectMeta(name="c", labels={keys.QUOTA_PARENT: "p"}))

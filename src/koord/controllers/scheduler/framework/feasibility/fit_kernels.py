@@ -10,7 +10,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.api import requests
-from koord.controllers.cluster.bounded_table import BoundedTable
 from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.framework.feasibility.participants import Participants
 from koord.controllers.scheduler.framework.plugin import SCORED_CPU, SCORED_MEMORY, Plugin
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 _SERIAL = count(1)
 # Of so many lists of resources the kernels are kept.
 _KINDS = 256
-# How many names all of these may have together: a pod may have thousands.
-_NAMES = 8192
 # The amounts beside those of resources, in order.
 _BESIDES = requests.PODS, SCORED_CPU, SCORED_MEMORY
 
@@ -171,8 +168,7 @@ class _KernelSources:
     def __init__(self, participants: ShapeParticipants) -> None:
         self._plugins = participants.filter_answers, participants.score_answers
         # By the names of what is requested; None where a plugin doesn't tell.
-        self._templates: BoundedTable[tuple[str, ...], tuple[_KernelTemplate | None]]
-        self._templates = BoundedTable(_KINDS, _NAMES)
+        self._templates: dict[tuple[str, ...], _KernelTemplate | None] = {}
         self._checks = _sources(participants.filter_answers, "fit_kernel")
         self._ratings = _sources(participants.score_answers, "score_kernel")
         # By who has a kernel, what is the same for all shapes.
@@ -181,9 +177,9 @@ class _KernelSources:
     def made(self, shape: PodShape, by_requests: bool) -> FitKernels | None:
         """The kernels for a shape; None where nobody has one."""
         names = shape.container_requests.names
-        kept = self._templates.get(names) if by_requests else None
-        if kept is not None and kept[0] is not None:
-            return kept[0].kernels(shape.container_requests)
+        template = self._templates.get(names) if by_requests else None
+        if template is not None:
+            return template.kernels(shape.container_requests)
         checks = {n: kernel for n, of in self._checks if (kernel := of(shape)) is not None}
         ratings = {n: kernel for n, of in self._ratings if (kernel := of(shape)) is not None}
         if not checks and not ratings:
@@ -193,8 +189,10 @@ class _KernelSources:
         if of is None:
             of = self._others[key] = self._find(*key, by_requests)
         found = FitKernels(of, Rooms([*checks.items()], [*ratings.items()]))
-        if by_requests and kept is None:
-            self._templates.put(names, (self._template(found, names),), len(names))
+        if by_requests and names not in self._templates:
+            if len(self._templates) >= _KINDS:
+                self._templates.clear()
+            self._templates[names] = self._template(found, names)
         return found
 
     def _template(self, made: FitKernels, names: tuple[str, ...]) -> _KernelTemplate | None:
