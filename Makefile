@@ -169,12 +169,13 @@ release-dry-run: install-test
 clean:
 	rm -rf build dist reports $(VENV)
 
-# Random histories with fresh seeds for so many minutes, shared among all that has histories. What
+# Random histories with fresh seeds for so many minutes, shared among all that has histories, or those with
+# PART in their names (PART=hostile/endurance attacks one cluster for all of them). What
 # fails is kept in tests/data/histories, which the tests replay. And fuzzing of what has none: native
 # entries under sanitizers for so many minutes, shared among all of them, then Python's parsers.
 MINUTES ?= 60
 soak: install-test
-	$(BIN)/python -m tests.soak $(MINUTES)
+	$(BIN)/python -m tests.soak $(MINUTES) $(PART)
 
 fuzz: fuzz-native install-test
 	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator tests/kube tests/controlplane tests/controllers \
