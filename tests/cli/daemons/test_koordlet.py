@@ -132,9 +132,7 @@ def test_the_originals_daemonset_starts_as_it_is() -> None:
     assert (options.addr, options.cgroup_root_dir, verbosity) == (":9317", "/host-cgroup/", 4)
     assert options.gates().enabled("CPUEvict")
     assert (options.collect_res_used_interval, options.only_evict_by_api) == (2.0, True)
-    assert without_effect(words) == [
-        "enable-nri-runtime-hook", "logtostderr", "report-interval", "tsdb-path",
-    ]  # fmt: skip
+    assert without_effect(words) == ["logtostderr", "report-interval", "tsdb-path"]
     assert without_effect(HERE) == []
     assert parse([*HERE, "--v=3"])[2] == parse([*HERE, "-v3"])[2] == parse([*HERE, "-v", "3"])[2]
 
