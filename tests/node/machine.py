@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.node.cri import IMAGE, PAUSE_IMAGE, CriClient
 from tests.node.image import write_image
 from tests.node.packages import find as find_package
@@ -189,8 +191,23 @@ class RealNode:
 
     def _put_node(self) -> None:
         cpus, memory = str(os.cpu_count()), str(os.sysconf("SC_PHYS_PAGES") * 4096)
-        room = {"cpu": cpus, "memory": memory, "pods": "110"}
-        self.api.put("Node", NODE, status={"capacity": room, "allocatable": room})
+        room = {
+            "cpu": cpus, "memory": memory, "pods": "110", "kubernetes.io/batch-cpu": "2000",
+            "kubernetes.io/batch-memory": "1Gi",
+        }  # fmt: skip
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+        status = {"capacity": room, "allocatable": room, "conditions": [ready]}
+        self.api.put("Node", NODE, status=status)
+        # A node is made as one that is not ready, and no controller runs here that sees it is.
+        self.api.call("PATCH", f"/api/v1/nodes/{NODE}", {"spec": {"taints": None}})
+        classes = Path("deploy/priorityclasses.yaml").read_text(encoding="utf-8")
+        for each in yaml.safe_load_all(classes):
+            self.api.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", each)
+
+    def start_scheduler(self) -> None:
+        """Starts koord-scheduler."""
+        arguments = ["--kubeconfig", str(self.api.kubeconfig), "--leader-elect=false"]
+        self._start("scheduler", [sys.executable, "-m", "koord.cli.daemons.scheduler", *arguments])
 
     # -- koordlet ------------------------------------------------------------------------------
 

@@ -43,19 +43,29 @@ class Pods:
             name: its name.
             place: the directory of its class, e.g. ``kubepods/besteffort``.
             resources: of its container.
-            more: ``labels``, ``annotations``, and values of its cgroup.
+            more: ``labels``, ``annotations``, ``priority`` (a class), and values of its cgroup.
         """
         metadata = {"labels": more.pop("labels", {}), "annotations": more.pop("annotations", {})}
         quality = {"kubepods": "Guaranteed", "kubepods/besteffort": "BestEffort"}[place]
-        spec = {"nodeName": NODE, "containers": [
-            {"name": "main", "image": "example.test/busybox:1", "resources": resources},
-        ]}  # fmt: skip
+        container = {"name": "main", "image": "example.test/busybox:1", "resources": resources}
+        spec = {
+            "schedulerName": "koord-scheduler", "containers": [container],
+            "priorityClassName": more.pop("priority"),
+        }  # fmt: skip
         status = {"phase": "Pending", "qosClass": quality}
-        made = self._node.api.put("Pod", name, metadata=metadata, spec=spec, status=status)
-        uid = made["metadata"]["uid"]
-        directory = f"{place}/pod{uid}"
+        self._node.api.put("Pod", name, metadata=metadata, spec=spec, status=status)
+        try:
+            made = until(f"pod {name} is bound", lambda: self._bound(name), 30)["metadata"]
+        except AssertionError:
+            print(self._node.api.get("Pod", name)["status"])
+            raise
+        directory = f"{place}/pod{made['uid']}"
         self._node.make_directory(directory, **more)
-        return CriPod(name, uid, directory, metadata["labels"], metadata["annotations"])
+        return CriPod(name, made["uid"], directory, made["labels"], made.get("annotations", {}))
+
+    def _bound(self, name: str) -> Any:
+        pod = self._node.api.get("Pod", name)
+        return pod if pod["spec"].get("nodeName") else None
 
     def started(self, pod: CriPod, container: str) -> None:
         """The kubelet tells that its container runs."""
@@ -76,13 +86,16 @@ def run(node: RealNode) -> dict[str, Any]:
     found: dict[str, Any] = {"runtime": node.cri.version()}
     pods = Pods(node)
     node.start_koordlet(GATES)
+    node.start_scheduler()
+    until("CPUs are reported", lambda: node.api.get("NodeResourceTopology", NODE))
     bound = pods.make(
         "bound", "kubepods",
         {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "64Mi"}},
-        labels={_QOS: "LSR"},
-        annotations={_STATUS: '{"cpuset":"1"}', "koordinator.sh/oom-score-adj": "300"},
+        labels={_QOS: "LSR"}, priority="koord-prod",
+        annotations={"koordinator.sh/oom-score-adj": "300"},
         cpu_shares="1024", cpu_cfs_quota_us="100000",
     )  # fmt: skip
+    found["chosen"] = json.loads(bound.annotations[_STATUS])["cpuset"]
     sandbox = node.cri.run_pod(bound)
     found["bound pod quota"] = node.read("cpu.cfs_quota_us", bound.directory)
     container = node.cri.create(
@@ -94,11 +107,13 @@ def run(node: RealNode) -> dict[str, Any]:
     # The cluster has not told of it yet: nobody but the runtime has written these.
     found["bound"] = read(node, bound, container)
     batch, inside = _batch(node, pods, found)
+    _beneath_a_lower_quota(node, pods, found)
     found["calls"] = node.status()["runtime"]["calls"]
     pods.started(bound, container)
     pods.started(batch, inside)
     _states_the_same(node, found, (bound, container), (batch, inside))
     _killed_and_back(node, found, (bound, container), (batch, inside))
+    _runtime_is_restarted(node, pods, found)
     node.cri.remove(sandbox, container)
     found["said"] = [line for line in node.log("koordlet").splitlines() if "Traceback" in line]
     return found
@@ -109,23 +124,41 @@ def _lines(node: RealNode, pod: CriPod, count: int) -> list[str]:
     return lines if len(lines) >= count else []
 
 
-def _batch(node: RealNode, pods: Pods, found: dict[str, Any]) -> tuple[CriPod, str]:
+def _batch(
+    node: RealNode, pods: Pods, found: dict[str, Any], name: str = "batch"
+) -> tuple[CriPod, str]:
     room = {"kubernetes.io/batch-cpu": "500", "kubernetes.io/batch-memory": str(32 * _MIB)}
     pod = pods.make(
-        "batch", "kubepods/besteffort", {"requests": room, "limits": room},
-        labels={_QOS: "BE"}, cpu_shares="2",
+        name, "kubepods/besteffort", {"requests": room, "limits": room},
+        labels={_QOS: "BE"}, priority="koord-batch", cpu_shares="2",
     )  # fmt: skip
     sandbox = node.cri.run_pod(pod)
-    names = ("cpu.shares", "cpu.cfs_quota_us", "memory.limit_in_bytes")
-    found["batch pod"] = {name: node.read(name, pod.directory) for name in names}
+    files = _FILES[:3]
+    found[f"{name} pod"] = {file: node.read(file, pod.directory) for file in files}
     container = node.cri.create(sandbox, pod, COMMAND, cpu_shares=2, oom_score_adj=1000)
     node.cri.start(container)
-    found["batch says"] = until("output", lambda: _lines(node, pod, 3))
-    found["batch"] = read(node, pod, container)
+    found[f"{name} says"] = until("output", lambda: _lines(node, pod, 3))
+    found[name] = read(node, pod, container)
     # The kubelet has its own idea: what hooks want stays.
     node.cri.update(container, cpu_shares=2, cpu_quota=10_000, cpu_period=100_000)
-    found["batch updated"] = read(node, pod, container)
+    found[f"{name} updated"] = read(node, pod, container)
     return pod, container
+
+
+def _beneath_a_lower_quota(node: RealNode, pods: Pods, found: dict[str, Any]) -> None:
+    """On cgroup v1 the kernel takes no quota above the pod's, and runc starts no such container."""
+    room = {"kubernetes.io/batch-cpu": "500", "kubernetes.io/batch-memory": str(32 * _MIB)}
+    pod = pods.make(
+        "low", "kubepods/besteffort", {"requests": room, "limits": room},
+        labels={_QOS: "BE"}, priority="koord-batch", cpu_shares="2",
+    )  # fmt: skip
+    sandbox = node.cri.run_pod(pod)
+    node.write("cpu.cfs_quota_us", pod.directory, "20000")
+    container = node.cri.create(sandbox, pod, COMMAND, cpu_shares=2, oom_score_adj=1000)
+    node.cri.start(container)
+    until("output", lambda: _lines(node, pod, 3))
+    found["low"] = read(node, pod, container)
+    node.cri.remove(sandbox, container)
 
 
 def _states_the_same(
@@ -155,7 +188,8 @@ def _killed_and_back(
     node.kill_koordlet()
     node.cri.update(second, cpu_quota=20_000, cpu_period=100_000)  # nobody hooks this
     node.write("cpu.shares", f"{batch.directory}/{second}", "777")
-    node.write("cpuset.cpus", f"{bound.directory}/{first}", "0")
+    other = "0" if found["chosen"] != "0" else "1"
+    node.write("cpuset.cpus", f"{bound.directory}/{first}", other)
     found["drifted"] = [read(node, bound, first), read(node, batch, second)]
     node.start_koordlet(GATES)
 
@@ -166,6 +200,18 @@ def _killed_and_back(
     until("what drifted is mended", mended, 30)
     found["mended"] = [read(node, bound, first), read(node, batch, second)]
     found["started after"] = [node.cri.started_at(first), node.cri.started_at(second)]
+
+
+def _runtime_is_restarted(node: RealNode, pods: Pods, found: dict[str, Any]) -> None:
+    node.stop_containerd()
+    node.start_containerd()
+    until(
+        "koordlet comes back to the runtime", lambda: node.status()["runtime"]["connections"] == 2
+    )
+    until("it is told of all that runs", node.is_synchronized)
+    again: dict[str, Any] = {}
+    _batch(node, pods, again, "again")
+    found["again"] = again["again"]
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from koord.kernels.cpuset import CPUSet
 from tests.ci import IN_CI
 from tests.node.enter import MissingNodeError, hierarchies, run_inside
 from tests.node.packages import MissingPackageError, find
@@ -32,10 +33,12 @@ def seen() -> Any:
 
 
 def test_bound_cpus_are_there_at_the_first_line(seen: Any) -> None:
-    assert seen["bound"]["cpuset.cpus"] == "1"
+    """Those that koord-scheduler chose, one of all."""
+    assert len(CPUSet.parse(seen["chosen"])) == 1
+    assert seen["bound"]["cpuset.cpus"] == seen["chosen"]
     assert seen["bound"]["cpu.cfs_quota_us"] == "-1"
     assert seen["bound pod quota"] == "-1"
-    assert seen["bound says"][0].split() == ["Cpus_allowed_list:", "1"]
+    assert seen["bound says"][0].split() == ["Cpus_allowed_list:", seen["chosen"]]
 
 
 def test_the_oom_score_is_that_of_the_annotation(seen: Any) -> None:
@@ -65,12 +68,20 @@ def test_the_executor_states_the_same_values(seen: Any) -> None:
 
 
 def test_a_koordlet_that_comes_back_mends_what_drifted(seen: Any) -> None:
-    assert seen["drifted"][0]["cpuset.cpus"] == "0"
+    assert seen["drifted"][0]["cpuset.cpus"] != seen["chosen"]
     assert seen["drifted"][1]["cpu.shares"] == "777"
     assert seen["drifted"][1]["cpu.cfs_quota_us"] == "20000"
     assert seen["mended"] == [seen["bound then"], seen["batch then"]]
     assert seen["started after"] == seen["started"]
     assert all(seen["started"])
+
+
+def test_a_container_starts_beneath_a_pod_with_a_lower_quota(seen: Any) -> None:
+    assert seen["low"]["cpu.cfs_quota_us"] == "20000"
+
+
+def test_a_runtime_that_is_restarted_is_served_again(seen: Any) -> None:
+    assert seen["again"] == seen["batch"]
 
 
 def test_every_call_was_answered(seen: Any) -> None:
