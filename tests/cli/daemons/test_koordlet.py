@@ -85,6 +85,14 @@ def test_the_name_of_the_node_comes_from_the_environment(monkeypatch: pytest.Mon
         (["--node-name", "Node1"], "--node-name: got 'Node1', expected a node's name"),
         (["--node-name", "n1."], "--node-name: got 'n1.', expected a node's name"),
         (
+            ["--runtime-hooks-nri-plugin-index", "7"],
+            "--runtime-hooks-nri-plugin-index: got '7', expected two digits",
+        ),
+        (
+            ["--runtime-hooks-nri-plugin-name", "a b"],
+            "--runtime-hooks-nri-plugin-name: got 'a b', expected letters, digits, and any of",
+        ),
+        (
             ["--state-dir", "/etc/passwd"],
             "--state-dir: got '/etc/passwd', expected a directory, which koordlet makes",
         ),

@@ -53,7 +53,7 @@ class NriPart:
         except ModuleNotFoundError as error:
             if not error.name or error.name.startswith("koord"):
                 raise
-            self._why = str(MissingExtraError(error.name, "delivery"))
+            self._why = str(MissingExtraError(error.name, "agent"))
             _LOG.warning("NRI is not served", extra=log.fields(reason=self._why))
             return
         await loop.run()
