@@ -8,6 +8,7 @@ and memory is asked for only where answers will be used again.
 
 from __future__ import annotations
 
+import math
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,8 @@ class KeptEntries:
         self._sizes: dict[int, int] = {}
         self._by_key: dict[int, FeasibilityEntry] = {}
         self._draw = self._waiting = 0
-        self._seen: set[int] = set()
+        # By key, the table's version when its last pod was decided without an entry.
+        self._seen: dict[int, int] = {}
         # The entry of the last key that came for the first time, and that attempt.
         self._first: FeasibilityEntry | None = None
         self._first_key = 0
@@ -93,7 +95,7 @@ class KeptEntries:
             self.size -= self._sizes.pop(key)
         else:
             if key not in self._seen:
-                self._seen_first(key)
+                self._seen_first(key, table.version)
                 return self._begin(cycle, table, filters, rules_of(cycle.shape))
             if self._first_cycle is not None and self._first_key == key:
                 entry, self._first, self._first_cycle = self._first, None, None
@@ -102,16 +104,32 @@ class KeptEntries:
         self._put(key, entry)
         return entry
 
-    def keeps(self, key: int) -> bool:
-        """Whether a key has an entry, or gets one now.
+    def behind(self, key: int, version: int) -> float:
+        """How many changes of the table an entry has not taken over; infinite for none.
+
+        Args:
+            key: its key.
+            version: the table's.
+        """
+        entry = self._by_key.get(key)
+        return math.inf if entry is None else version - entry.version
+
+    def keeps(self, key: int, version: int, most: float = math.inf) -> bool:
+        """Whether a key has an entry that is of use, or gets one now.
 
         It does with its second pod while there is room. Where one had to go for it, the pods of all
         such keys get one every sixteenth time: to fill a board costs as much as a look at all rows,
         and whose pods are many comes to one soon.
+
+        Args:
+            key: the key.
+            version: the table's.
+            most: after how many changes an entry is of no use any more. A key of which pods come as
+                seldom gets none.
         """
         if key in self._by_key:
-            return True
-        if key not in self._seen:
+            return self.behind(key, version) <= most
+        if key not in self._seen or version - self._seen[key] > most:
             return False
         if not self._is_full():
             return True
@@ -123,11 +141,11 @@ class KeptEntries:
         few = len(self._by_key) < _BESIDE_CLASSES and not self._is_full()
         return key in self._by_key or (key in self._seen and few)
 
-    def remember(self, key: int) -> None:
-        """Takes note of a pod that was decided without an entry."""
+    def remember(self, key: int, version: int) -> None:
+        """Takes note of a pod that was decided without an entry, at a version of the table."""
         if len(self._seen) >= _SEEN:
             self._seen.clear()
-        self._seen.add(key)
+        self._seen[key] = version
 
     def _put(self, key: int, entry: FeasibilityEntry) -> None:
         latest = next(reversed(self._sizes), None)
@@ -150,8 +168,8 @@ class KeptEntries:
             return True
         return kept >= _LEAST and self.size + self.size // kept > self._most
 
-    def _seen_first(self, key: int) -> None:
-        self.remember(key)
+    def _seen_first(self, key: int, version: int) -> None:
+        self.remember(key, version)
         self._first_key = key
 
     def _begin(

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
 
 _READ = int(Aspect.NODE) | int(Aspect.PODS) | int(Aspect.RESERVATIONS)
+# All blocks of 64 rows are bounded in the time in which one row of a board is brought up to date,
+# measured on 5,000 rows: 5 us, and 1 us for 22 rows.
+_ROWS_A_LOOK = 64
+# What searches look at is followed with the weight of one in so many.
+_SEARCHES = 8
 
 
 class NodeBounds:
@@ -38,6 +43,13 @@ class NodeBounds:
         self._bounds = RowBounds()
         self._version = self._layout = -1
         self._rank: NDArray[np.int64] | None = None
+        self._looked_at = 0
+
+    @property
+    def cost(self) -> int:
+        """How many rows of a board are brought up to date in the time that a search takes, by what
+        the last ones looked at."""
+        return self._table.size // _ROWS_A_LOOK + self._looked_at
 
     def best(
         self,
@@ -71,4 +83,6 @@ class NodeBounds:
             elif changes[2] & _READ:
                 self._bounds.update(*columns, changes[0], table.open, rank)
             self._version = version
-        return self._bounds.best(kernels.rooms, weights, *columns, table.open, rank, masks, ratings)
+        row = self._bounds.best(kernels.rooms, weights, *columns, table.open, rank, masks, ratings)
+        self._looked_at += (self._bounds.looked_at - self._looked_at) // _SEARCHES
+        return row

@@ -111,7 +111,8 @@ class InterPodAffinity(Plugin):
 
     def applies(self, cycle: Cycle) -> bool:
         """To pods with terms, or that terms of pods on nodes match."""
-        return self.filter_applies(cycle) or self.score_applies(cycle)
+        state = self._states.of(cycle.shape)
+        return state is not None and (state.filters or bool(state.scores))
 
     def filter_applies(self, cycle: Cycle) -> bool:
         """Where a required term matches."""
