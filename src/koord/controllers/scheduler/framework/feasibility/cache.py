@@ -29,7 +29,10 @@ from koord.controllers.scheduler.framework.feasibility.entry import (
     KeptRejections,
 )
 from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernelTable
-from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
+from koord.controllers.scheduler.framework.feasibility.kept_entries import (
+    KeptEntries,
+    SearchCost,
+)
 from koord.controllers.scheduler.framework.feasibility.node_bounds import NodeBounds
 from koord.controllers.scheduler.framework.feasibility.node_classes import NodeClasses
 from koord.controllers.scheduler.framework.feasibility.participants import ParticipantTable
@@ -62,6 +65,9 @@ if TYPE_CHECKING:
 
 _NODE = int(Aspect.NODE)
 _FEW, _FEW_OF = 16, 16
+# A new entry, which is memory that nobody has touched, costs what it costs to bring one of so many
+# rows up to date, apart.
+_OF_ENTRY = 2
 # The generation of answers that depend on shape and rows alone.
 _KEPT = 0
 
@@ -207,14 +213,22 @@ class FeasibilityCache:
         row = -1
         if is_large and not others and cycle.allowed is None:
             row = self._best_by_class(key, kernels, weights)
-        # What others say of all rows is dear, and stays with an entry.
-        most = math.inf if others else self._bounds.cost
-        if row < 0 and not self._entries.keeps(key, version, most):
+        search = self._search(others)
+        if row < 0 and not self._entries.keeps(key, version, search):
             masks, ratings = self._row_answers(cycle, others)
             row = self._bounds.best(kernels, weights, masks, ratings)
         if row >= 0:
-            self._entries.remember(key, version)
+            self._entries.remember(key, version, search)
         return row
+
+    def _search(self, others: Sequence[PluginAnswers]) -> SearchCost:
+        """What a search with the answers of some plugins costs."""
+        rows, of_entry = self._bounds.cost, self.table.size // _OF_ENTRY
+        if not others:
+            return SearchCost(rows, rows, of_entry)
+        # What others say of all rows is dear, and some of it stays with an entry whatever happens.
+        keeps = all(each.static for each in others)
+        return SearchCost(rows + of_entry // 2, math.inf if keeps else rows, of_entry)
 
     def _best_by_class(self, key: int, kernels: FitKernels, weights: list[int]) -> int:
         """The same where nodes are known by classes; -1 where they are not."""

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entries of pods that came lately, under keys of which equal ones have the same answers.
 
-A key gets an entry of its own with its second pod. Where no two pods are alike an entry is used
-once. All such pods share one, whose columns are still in the processor's cache from the pod before,
-and memory is asked for only where answers will be used again.
+A key gets an entry of its own with its second pod, or where a search does without, once searches
+have cost as much. Where no two pods are alike an entry is used once. All such pods share one, whose
+columns are still in the processor's cache from the pod before, and memory is asked for only where
+answers will be used again.
 """
 
 from __future__ import annotations
 
 import math
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from koord.controllers.scheduler.framework.feasibility.entry import FeasibilityEntry
 
@@ -37,6 +38,22 @@ _FACTOR, _MODULUS = 1_664_525, 1 << 32
 _EVERY = 16
 # Of so many keys it is remembered that they came once.
 _SEEN = 1 << 14
+# Of a key that did not come yet.
+_NEVER = (0, 0)
+
+
+class SearchCost(NamedTuple):
+    """What the search for one pod costs that an entry would have spared.
+
+    Attributes:
+        rows: as many rows of an entry are brought up to date in that time.
+        most_behind: after how many changes of the table an entry is of no use any more.
+        of_entry: what a new entry costs, in rows.
+    """
+
+    rows: int
+    most_behind: float
+    of_entry: int
 
 
 class KeptEntries:
@@ -61,8 +78,9 @@ class KeptEntries:
         self._sizes: dict[int, int] = {}
         self._by_key: dict[int, FeasibilityEntry] = {}
         self._draw = self._waiting = 0
-        # By key, the table's version when its last pod was decided without an entry.
-        self._seen: dict[int, int] = {}
+        # By key, the table's version when its last pod was decided without an entry, and what
+        # searches have cost.
+        self._seen: dict[int, tuple[int, int]] = {}
         # The entry of the last key that came for the first time, and that attempt.
         self._first: FeasibilityEntry | None = None
         self._first_key = 0
@@ -114,22 +132,22 @@ class KeptEntries:
         entry = self._by_key.get(key)
         return math.inf if entry is None else version - entry.version
 
-    def keeps(self, key: int, version: int, most: float = math.inf) -> bool:
+    def keeps(self, key: int, version: int, search: SearchCost) -> bool:
         """Whether a key has an entry that is of use, or gets one now.
 
-        It does with its second pod while there is room. Where one had to go for it, the pods of all
-        such keys get one every sixteenth time: to fill a board costs as much as a look at all rows,
-        and whose pods are many comes to one soon.
+        It does once searches for its pods, those that an entry would have spared, have cost as much
+        as an entry, while there is room. Where one had to go for it, the pods of all such keys get
+        one every sixteenth time, and whose pods are many comes to one soon.
 
         Args:
             key: the key.
             version: the table's.
-            most: after how many changes an entry is of no use any more. A key of which pods come as
-                seldom gets none.
+            search: what it costs to do without.
         """
         if key in self._by_key:
-            return self.behind(key, version) <= most
-        if key not in self._seen or version - self._seen[key] > most:
+            return self.behind(key, version) <= search.most_behind
+        at, spent = self._seen.get(key, _NEVER)
+        if spent < search.of_entry or version - at > search.most_behind:
             return False
         if not self._is_full():
             return True
@@ -141,11 +159,15 @@ class KeptEntries:
         few = len(self._by_key) < _BESIDE_CLASSES and not self._is_full()
         return key in self._by_key or (key in self._seen and few)
 
-    def remember(self, key: int, version: int) -> None:
+    def remember(self, key: int, version: int, search: SearchCost) -> None:
         """Takes note of a pod that was decided without an entry, at a version of the table."""
+        at, spent = self._seen.get(key, _NEVER)
+        self._note(key, version, search.rows + spent * (version - at <= search.most_behind))
+
+    def _note(self, key: int, version: int, spent: int) -> None:
         if len(self._seen) >= _SEEN:
             self._seen.clear()
-        self._seen[key] = version
+        self._seen[key] = version, spent
 
     def _put(self, key: int, entry: FeasibilityEntry) -> None:
         latest = next(reversed(self._sizes), None)
@@ -169,7 +191,7 @@ class KeptEntries:
         return kept >= _LEAST and self.size + self.size // kept > self._most
 
     def _seen_first(self, key: int, version: int) -> None:
-        self.remember(key, version)
+        self._note(key, version, 0)
         self._first_key = key
 
     def _begin(
