@@ -142,6 +142,7 @@ class FeasibilityCache:
         self._entries = KeptEntries(limit)
         self._classes = NodeClasses(table, large)
         self._bounds = NodeBounds(table)
+        self._plain_search = SearchCost(0, 0, 0)
         self._together = together
         # By score plugin, how it is normalised; None where that depends on the shape.
         self._rules: list[tuple[int, int | None]] = [
@@ -203,8 +204,8 @@ class FeasibilityCache:
         _, kernels, key = sources
         if kernels is None or not self._together or cycle.has_overlay:
             return -1
-        version, is_large = self.table.version, self._classes.is_large
-        if not is_large and self._entries.behind(key, version) <= self._bounds.cost:
+        version, cost, is_large = self.table.version, self._bounds.cost, self._classes.is_large
+        if not is_large and self._entries.behind(key, version) <= cost:
             return -1
         others = self._others(cycle, kernels)
         weights = self._weights_of(kernels.of.ratings)
@@ -213,7 +214,7 @@ class FeasibilityCache:
         row = -1
         if is_large and not others and cycle.allowed is None:
             row = self._best_by_class(key, kernels, weights)
-        search = self._search(others)
+        search = self._search(cost, others)
         if row < 0 and not self._entries.keeps(key, version, search):
             masks, ratings = self._row_answers(cycle, others)
             row = self._bounds.best(kernels, weights, masks, ratings)
@@ -221,14 +222,17 @@ class FeasibilityCache:
             self._entries.remember(key, version, search)
         return row
 
-    def _search(self, others: Sequence[PluginAnswers]) -> SearchCost:
-        """What a search with the answers of some plugins costs."""
-        rows, of_entry = self._bounds.cost, self.table.size // _OF_ENTRY
-        if not others:
-            return SearchCost(rows, rows, of_entry)
-        # What others say of all rows is dear, and some of it stays with an entry whatever happens.
-        keeps = all(each.static for each in others)
-        return SearchCost(rows + of_entry // 2, math.inf if keeps else rows, of_entry)
+    def _search(self, cost: int, others: Sequence[PluginAnswers]) -> SearchCost:
+        """What a search with the answers of some plugins costs, of what kernels alone cost."""
+        of_entry = self.table.size // _OF_ENTRY
+        if others:
+            # What others say of all rows is dear, and of most of them stays with an entry.
+            stays = all(each.stays for each in others)
+            return SearchCost(cost + of_entry // 2, math.inf if stays else cost, of_entry)
+        plain = self._plain_search
+        if plain.rows != cost or plain.of_entry != of_entry:
+            plain = self._plain_search = SearchCost(cost, cost, of_entry)
+        return plain
 
     def _best_by_class(self, key: int, kernels: FitKernels, weights: list[int]) -> int:
         """The same where nodes are known by classes; -1 where they are not."""
@@ -241,7 +245,7 @@ class FeasibilityCache:
     ) -> tuple[list[NDArray[np.bool_]], list[tuple[int, int, NDArray[np.int64]]]]:
         """What plugins say of all rows: who may be chosen, and weighted raw scores."""
         masks = [] if cycle.allowed is None else [cycle.allowed]
-        ratings = []
+        ratings: list[tuple[int, int, NDArray[np.int64]]] = []
         for each in others:
             answer = each.of_all_rows(cycle)
             if each.point == "filter":
@@ -268,7 +272,7 @@ class FeasibilityCache:
         found = []
         for each in asked:
             if each.applies is None or each.applies(cycle):
-                if not each.at_once:
+                if not each.is_at_once(cycle):
                     return None
                 found.append(each)
         return found
