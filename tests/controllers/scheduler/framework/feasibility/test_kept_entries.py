@@ -15,7 +15,7 @@ from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.decision.decider import Decider
 from koord.controllers.scheduler.framework.cycle import Cycle
-from koord.controllers.scheduler.framework.feasibility import cache, node_bounds
+from koord.controllers.scheduler.framework.feasibility import node_bounds
 from koord.controllers.scheduler.framework.feasibility.cache import FeasibilityCache
 from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
 from tests.controllers.scheduler.pods import node, pod
@@ -78,7 +78,7 @@ def test_decisions_are_those_of_answers_worked_out_anew(
 ) -> None:
     # Dear searches and cheap entries, and the opposite.
     dear = patch.object(node_bounds, "_BOUNDED", bounded)
-    with dear, patch.object(cache, "_OF_ENTRY", of_entry):
+    with dear, patch.object(node_bounds, "_OF_ENTRY", of_entry):
         _play(steps, limit)
 
 

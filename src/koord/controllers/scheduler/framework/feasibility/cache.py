@@ -15,8 +15,7 @@ table's columns are not even called: their kernels answer together.
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,10 +28,7 @@ from koord.controllers.scheduler.framework.feasibility.entry import (
     KeptRejections,
 )
 from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernelTable
-from koord.controllers.scheduler.framework.feasibility.kept_entries import (
-    KeptEntries,
-    SearchCost,
-)
+from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
 from koord.controllers.scheduler.framework.feasibility.node_bounds import NodeBounds
 from koord.controllers.scheduler.framework.feasibility.node_classes import NodeClasses
 from koord.controllers.scheduler.framework.feasibility.participants import ParticipantTable
@@ -63,11 +59,11 @@ if TYPE_CHECKING:
     )
     from koord.controllers.scheduler.framework.node_rejections import NodeRejections
 
+    AnswerSources = tuple[ShapeParticipants, FitKernels | None, int]
+    """Who has anything to do, the kernels that answer together, if any, and the answers' key."""
+
 _NODE = int(Aspect.NODE)
 _FEW, _FEW_OF = 16, 16
-# A new entry, which is memory that nobody has touched, costs what it costs to bring one of so many
-# rows up to date, apart.
-_OF_ENTRY = 2
 # The generation of answers that depend on shape and rows alone.
 _KEPT = 0
 
@@ -80,20 +76,6 @@ _NATIVE = {
     Normalization.SPREAD: placement_board.SPREAD,
     Normalization.CUSTOM: placement_board.NONE,
 }
-
-
-class AnswerSources(NamedTuple):
-    """Where answers for a pod come from.
-
-    Attributes:
-        participants: who has anything to do.
-        kernels: of those whose kernels answer together; None for nobody.
-        key: under which answers are kept.
-    """
-
-    participants: ShapeParticipants
-    kernels: FitKernels | None
-    key: int
 
 
 class FeasibilityCache:
@@ -142,7 +124,6 @@ class FeasibilityCache:
         self._entries = KeptEntries(limit)
         self._classes = NodeClasses(table, large)
         self._bounds = NodeBounds(table)
-        self._plain_search = SearchCost(0, 0, 0)
         self._together = together
         # By score plugin, how it is normalised; None where that depends on the shape.
         self._rules: list[tuple[int, int | None]] = [
@@ -156,7 +137,7 @@ class FeasibilityCache:
         """Where answers to an attempt come from; holds until anything changes."""
         participants = self._answering.of(cycle.shape)
         kernels = self._kernels.of(cycle.shape, participants)
-        return AnswerSources(participants, kernels, _key(cycle, kernels))
+        return participants, kernels, _key(cycle, kernels)
 
     def entry(self, cycle: Cycle, sources: AnswerSources | None = None) -> FeasibilityEntry:
         """The answers for the cycle's shape, up to date.
@@ -204,8 +185,9 @@ class FeasibilityCache:
         _, kernels, key = sources
         if kernels is None or not self._together or cycle.has_overlay:
             return -1
-        version, cost, is_large = self.table.version, self._bounds.cost, self._classes.is_large
-        if not is_large and self._entries.behind(key, version) <= cost:
+        entries, search, version = self._entries, self._bounds.cost, self.table.version
+        is_large = self._classes.is_large
+        if not is_large and entries.behind(key, version) <= search.rows:
             return -1
         others = self._others(cycle, kernels)
         weights = self._weights_of(kernels.of.ratings)
@@ -214,25 +196,14 @@ class FeasibilityCache:
         row = -1
         if is_large and not others and cycle.allowed is None:
             row = self._best_by_class(key, kernels, weights)
-        search = self._search(cost, others)
-        if row < 0 and not self._entries.keeps(key, version, search):
+        if others:
+            search = search.asking(stays=all(each.stays for each in others))
+        if row < 0 and not entries.keeps(key, version, search):
             masks, ratings = self._row_answers(cycle, others)
             row = self._bounds.best(kernels, weights, masks, ratings)
         if row >= 0:
-            self._entries.remember(key, version, search)
+            entries.remember(key, version, search)
         return row
-
-    def _search(self, cost: int, others: Sequence[PluginAnswers]) -> SearchCost:
-        """What a search with the answers of some plugins costs, of what kernels alone cost."""
-        of_entry = self.table.size // _OF_ENTRY
-        if others:
-            # What others say of all rows is dear, and of most of them stays with an entry.
-            stays = all(each.stays for each in others)
-            return SearchCost(cost + of_entry // 2, math.inf if stays else cost, of_entry)
-        plain = self._plain_search
-        if plain.rows != cost or plain.of_entry != of_entry:
-            plain = self._plain_search = SearchCost(cost, cost, of_entry)
-        return plain
 
     def _best_by_class(self, key: int, kernels: FitKernels, weights: list[int]) -> int:
         """The same where nodes are known by classes; -1 where they are not."""
@@ -298,7 +269,7 @@ class FeasibilityCache:
 
     def cached_entry(self, cycle: Cycle) -> FeasibilityEntry | None:
         """The entry of an attempt's shape as it was left; None if there is none."""
-        return self._entries.get(self.sources(cycle).key)
+        return self._entries.get(self.sources(cycle)[2])
 
     def _rules_of(self, shape: PodShape) -> Sequence[tuple[int, int]]:
         """By score plugin, its weight and how the native board normalises it."""

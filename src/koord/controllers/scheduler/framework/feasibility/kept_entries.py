@@ -38,8 +38,6 @@ _FACTOR, _MODULUS = 1_664_525, 1 << 32
 _EVERY = 16
 # Of so many keys it is remembered that they came once.
 _SEEN = 1 << 14
-# Of a key that did not come yet.
-_NEVER = (0, 0)
 
 
 class SearchCost(NamedTuple):
@@ -54,6 +52,16 @@ class SearchCost(NamedTuple):
     rows: int
     most_behind: float
     of_entry: int
+
+    def asking(self, *, stays: bool) -> SearchCost:
+        """The cost where plugins without kernels are asked about all rows too, which is dear.
+
+        Args:
+            stays: what they say of a row stays until the row changes, so that an entry is of use
+                however far behind.
+        """
+        most = math.inf if stays else self.most_behind
+        return SearchCost(self.rows + self.of_entry // 2, most, self.of_entry)
 
 
 class KeptEntries:
@@ -78,9 +86,10 @@ class KeptEntries:
         self._sizes: dict[int, int] = {}
         self._by_key: dict[int, FeasibilityEntry] = {}
         self._draw = self._waiting = 0
-        # By key, the table's version when its last pod was decided without an entry, and what
-        # searches have cost.
-        self._seen: dict[int, tuple[int, int]] = {}
+        self._seen: set[int] = set()
+        # Of keys that came more than once without an entry, the table's version when they did last,
+        # and what searches have cost.
+        self._searches: dict[int, tuple[int, int]] = {}
         # The entry of the last key that came for the first time, and that attempt.
         self._first: FeasibilityEntry | None = None
         self._first_key = 0
@@ -113,7 +122,7 @@ class KeptEntries:
             self.size -= self._sizes.pop(key)
         else:
             if key not in self._seen:
-                self._seen_first(key, table.version)
+                self._seen_first(key)
                 return self._begin(cycle, table, filters, rules_of(cycle.shape))
             if self._first_cycle is not None and self._first_key == key:
                 entry, self._first, self._first_cycle = self._first, None, None
@@ -146,8 +155,8 @@ class KeptEntries:
         """
         if key in self._by_key:
             return self.behind(key, version) <= search.most_behind
-        at, spent = self._seen.get(key, _NEVER)
-        if spent < search.of_entry or version - at > search.most_behind:
+        known = self._searches.get(key)
+        if known is None or known[1] < search.of_entry or version - known[0] > search.most_behind:
             return False
         if not self._is_full():
             return True
@@ -161,13 +170,21 @@ class KeptEntries:
 
     def remember(self, key: int, version: int, search: SearchCost) -> None:
         """Takes note of a pod that was decided without an entry, at a version of the table."""
-        at, spent = self._seen.get(key, _NEVER)
-        self._note(key, version, search.rows + spent * (version - at <= search.most_behind))
+        known = self._searches.get(key)
+        if known is not None:
+            at, spent = known
+            spared = version - at <= search.most_behind
+            self._searches[key] = version, search.rows + spent * spared
+        elif key in self._seen:
+            self._searches[key] = version, 2 * search.rows
+        else:
+            self._note(key)
 
-    def _note(self, key: int, version: int, spent: int) -> None:
+    def _note(self, key: int) -> None:
         if len(self._seen) >= _SEEN:
             self._seen.clear()
-        self._seen[key] = version, spent
+            self._searches.clear()
+        self._seen.add(key)
 
     def _put(self, key: int, entry: FeasibilityEntry) -> None:
         latest = next(reversed(self._sizes), None)
@@ -190,8 +207,8 @@ class KeptEntries:
             return True
         return kept >= _LEAST and self.size + self.size // kept > self._most
 
-    def _seen_first(self, key: int, version: int) -> None:
-        self._note(key, version, 0)
+    def _seen_first(self, key: int) -> None:
+        self._note(key)
         self._first_key = key
 
     def _begin(
