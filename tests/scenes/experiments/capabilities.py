@@ -20,6 +20,7 @@ NOBODY = 65534
 # What the runtime gives a container, and what its pod asks for.
 RAISED, LOWERED = (950, 970), (0, -500)
 _SECONDS = 60.0
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 
 
 def run(world: World) -> Any:
@@ -56,6 +57,7 @@ def run(world: World) -> Any:
         "kill": not batch.running,
         "raise": _score(raised) == RAISED[1],
         "lower": _score(lowered) == LOWERED[1],
+        "paranoid": int(_PARANOID.read_text(encoding="ascii")),
         "absent": sorted(set(_held(world)) - permitted()),
         "refused": _refused(agent),
         "driver": _driver(world),
