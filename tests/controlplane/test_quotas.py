@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,11 @@ def test_nothing_is_let_in_before_anything_is_counted() -> None:
     with_api(check)
 
 
-def test_a_deployment_fills_its_quota_and_takes_what_is_freed() -> None:
+def test_a_deployment_fills_its_quota_and_takes_what_is_freed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What it does not get in is told by events, not over what ``koord up`` prints."""
+
     async def story(scene: Scene) -> None:
         client = scene.client
         kinds = {"apiVersion": "v1", "kind": "ResourceQuota"}
@@ -131,7 +136,11 @@ def test_a_deployment_fills_its_quota_and_takes_what_is_freed() -> None:
         assert not set(names[:2]) & set(again)
         assert (await _quota(scene))["used"] == {"pods": "3"}
 
-    play(story)
+    with caplog.at_level(logging.INFO, "koord"):
+        play(story)
+    tries = [record for record in caplog.records if record.getMessage() == "reconcile failed"]
+    assert len(tries) > 9
+    assert {record.levelname for record in tries} == {"INFO"}
 
 
 def test_a_recount_never_loses_what_is_created_meanwhile() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from koord.base.metrics import registry
 from koord.kube.controller import Controller, ControllerMetrics, TerminalError
+from koord.kube.errors import PodRefusalError, Status
 from tests.kube.harness import run_virtual
 
 
@@ -37,24 +38,50 @@ def test_a_key_is_reconciled_by_one_worker_at_a_time_and_others_beside_it() -> N
     assert max(together) == 3
 
 
-def test_what_no_try_mends_is_an_error_from_the_ninth_on(
+def test_what_no_try_mends_is_an_error_at_the_ninth_and_then_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """A Deployment that a quota lets no pod of in for an hour: one line, not one a try."""
+    metrics = registry()
+
     async def reconcile(key: str) -> None:
         raise OSError(key)
 
     async def history() -> None:
-        controller = Controller("c", reconcile)
+        controller = Controller("c", reconcile, metrics=ControllerMetrics(metrics))
         work = asyncio.create_task(controller.run())
         controller.queue.add("a")
-        await asyncio.sleep(2)
+        await asyncio.sleep(3600)
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
 
     with caplog.at_level(logging.INFO, "koord"):
         run_virtual(history())
-    # 5 ms, and twice as long each time: the ninth try comes after 1.275 s.
-    assert [record.levelname for record in caplog.records] == ["INFO"] * 8 + ["ERROR"]
+    # 5 ms, and twice as long each time: the ninth try comes after 1.275 s, the twentieth after
+    # 44 minutes.
+    levels = [record.levelname for record in caplog.records]
+    assert levels == ["INFO"] * 8 + ["ERROR"] + ["INFO"] * (len(levels) - 9)
+    assert len(levels) > 15
+    counted = f'koord_controller_reconciles_total{{controller="c",result="failed"}} {len(levels)}.0'
+    assert counted in metrics.expose().decode()
+
+
+def test_a_pod_that_is_refused_alarms_its_author_alone(caplog: pytest.LogCaptureFixture) -> None:
+    async def reconcile(key: str) -> None:
+        raise PodRefusalError(Status(code=403, message="exceeded quota"))
+
+    async def history() -> None:
+        controller = Controller("c", reconcile)
+        work = asyncio.create_task(controller.run())
+        controller.queue.add("a")
+        await asyncio.sleep(60)
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+    with caplog.at_level(logging.INFO, "koord"):
+        run_virtual(history())
+    assert len(caplog.records) > 9
+    assert {record.levelname for record in caplog.records} == {"INFO"}
 
 
 def test_failures_come_back_and_success_forgets_them(caplog: pytest.LogCaptureFixture) -> None:

@@ -18,7 +18,7 @@ import typer.main
 
 from koord.api import load_manifests
 from koord.base.documents import parse_documents
-from koord.cli.daemons import koordlet, manager, scheduler
+from koord.cli.daemons import descheduler, koordlet, manager, scheduler, webhook
 from koord.cli.main import build
 from koord.controllers.scheduler.config.load import decode
 from koord.controllers.scheduler.registry import GROUP, Registry
@@ -163,6 +163,8 @@ PARSERS: dict[str, Callable[[list[str]], object]] = {
     "koord": parse_koord,
     scheduler.NAME: parse_scheduler,
     manager.NAME: manager.parse,
+    webhook.NAME: webhook.parse,
+    descheduler.NAME: descheduler.parse,
     koordlet.NAME: parse_koordlet,
 }
 
@@ -199,6 +201,8 @@ def test_commands_parse(place: str, line: str, tmp_path: Path) -> None:
         "koord topology pick 4 --takn 0-3",
         "koord-scheduler --takn a.yaml",
         "koord-manager --takn=1 | head",
+        "koord-webhook --takn",
+        "koord-descheduler --takn=1",
         "agent_mode=hostMode NODE_NAME=$(hostname) .venv/bin/koordlet --takn",
     ],
 )

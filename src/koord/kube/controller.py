@@ -12,6 +12,7 @@ from koord.base import faults, log
 from koord.base.errors import one_line
 from koord.base.metrics import MetricRegistry, registry
 from koord.base.supervision import Supervisor
+from koord.kube.errors import PodRefusalError
 from koord.kube.workqueue import QueueMetrics, ShutDown, WorkQueue
 
 if TYPE_CHECKING:
@@ -132,7 +133,10 @@ class Controller(Generic[K]):
             type=type(error).__name__,
             failures=failures,
         )
-        # What the next try mends, such as a conflict, is nothing to be alarmed at.
-        retried = result == "failed" and failures < _ALARMING_FAILURES
-        self._log.log(logging.INFO if retried else logging.ERROR, f"reconcile {result}", extra=told)
+        # What the next try mends, such as a conflict, is nothing to be alarmed at, nor is what a
+        # quota keeps out; what no try mends is told once, and counted from there.
+        alarming = result != "failed" or failures == _ALARMING_FAILURES
+        alarming = alarming and not isinstance(error, PodRefusalError)
+        level = logging.ERROR if alarming else logging.INFO
+        self._log.log(level, f"reconcile {result}", extra=told)
         self._log.debug("where it failed", exc_info=error, extra=log.fields(key=key))

@@ -88,6 +88,10 @@ class ApiError(KoordError):
         return self.status.details.retry_after_seconds if self.status.details else 0
 
 
+class PodRefusalError(ApiError):
+    """An API server refused a pod, and an event on the pod's owner has told its author."""
+
+
 class TransportError(ConnectionError):
     """No answer came: refused, cut, timed out, or no TLS.
 

@@ -81,6 +81,14 @@ def count_axis(axis: Any) -> None:
     axis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
 
 
+def from_zero(axes: Any) -> None:
+    """Lets axes begin at 0 that the margins around data let begin below it."""
+    if axes.dataLim.y0 >= 0:
+        axes.set_ylim(bottom=max(axes.get_ylim()[0], 0.0))
+    if axes.dataLim.x0 >= 0:
+        axes.set_xlim(left=max(axes.get_xlim()[0], 0.0))
+
+
 def hour_axis(axes: Any, hours: float) -> None:
     """An axis of hours from 0 to the end, with ticks that a clock has."""
     from matplotlib.ticker import MultipleLocator

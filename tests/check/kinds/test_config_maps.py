@@ -183,3 +183,41 @@ def test_the_simulators_files(lines: Lines) -> None:
     assert lines(scenario) == [
         "3: error: Scenario: huors: got 'huors', expected a known field, such as hours"
     ]
+
+
+def test_configuration_of_the_descheduler(lines: Lines) -> None:
+    text = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerConfiguration
+enableProfiling: true
+deschedulingInterval: 10s
+profiles: [{name: koord-descheduler}]
+---
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerConfiguration
+deschedulingIntervl: 10s
+---
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: a
+  plugins: {balance: {enabled: [LowNodeLod]}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: koord-descheduler-config}
+data:
+  koord-descheduler.config: |
+    apiVersion: descheduler/v1alpha2
+    kind: DeschedulerConfiguration
+    deschedulingInterval: soon
+"""
+    found = lines(text)
+    assert [line.partition(", expected")[0] for line in found] == [
+        "3: warning: DeschedulerConfiguration: enableProfiling: got 'enableProfiling'",
+        "9: error: DeschedulerConfiguration: deschedulingIntervl: got 'deschedulingIntervl'",
+        "15: error: DeschedulerPolicy: profiles[0].plugins.balance.enabled: got 'LowNodeLod'",
+        "24: error: ConfigMap koord-descheduler-config: data[koord-descheduler.config]"
+        ".deschedulingInterval: got 'soon'",
+    ]
+    assert found[1].endswith("such as deschedulingInterval")

@@ -5,33 +5,15 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from koord.api import crds
 from tests.cli.conftest import Run
-from tests.contract.embedded import start_embedded
-from tests.real.fixtures import need
-from tests.real.plane import RealControlPlane
 
 NAMES = [document["metadata"]["name"] for document in crds()]
 PLAIN = [name for name in NAMES if name != "elasticquotas.quota.koordinator.sh"]
 QUOTAS, DEVICES = "elasticquotas.quota.koordinator.sh", "devices.scheduling.koordinator.sh"
-
-
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
-def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """An API server without any definition."""
-    if request.param == "embedded":
-        with start_embedded(tmp_path, controllers=False) as embedded:
-            yield embedded.kubeconfig
-        return
-    need("etcd", "kube-apiserver")
-    with RealControlPlane(tmp_path) as plane:
-        yield plane.kubeconfig
 
 
 def states(run: Run, kubeconfig: Path) -> tuple[int, dict[str, str], list[dict[str, Any]]]:

@@ -27,8 +27,7 @@ from tests.cli.conftest import Run
 
 CODE = {
     "koord": "main", "koord-scheduler": "scheduler", "koord-manager": "manager",
-    "koord-webhook": "webhook",
-    "koordlet": "koordlet",
+    "koord-webhook": "webhook", "koord-descheduler": "descheduler", "koordlet": "koordlet",
 }  # fmt: skip
 
 
@@ -159,6 +158,8 @@ ask koord explain ""
 ask koordlet --feature-gates = CoreS
 ask koord-manager --leader-elect-resource-lock ""
 ask koord-scheduler --leader
+ask koord-descheduler --rounds ""
+ask koord-webhook --quota-scope c
 ask koord check ""
 """
     done = subprocess.run(
@@ -172,6 +173,8 @@ ask koord check ""
         "CoreSched=true",
         "leases",
         "--leader-elect",
+        "planned one-by-one",
+        "cluster",
         "",
     ]
 

@@ -53,6 +53,9 @@ def test_nothing_is_wider_than_the_terminal_or_cut(path: str, columns: int) -> N
         assert {word for word in re.split(r"[\s,]+", flag.text) if word} <= {
             word.rstrip(",") for word in shown
         }
+        assert {word for word in re.split(r"[\s,]+", flag.default) if word} <= {
+            word.strip("(,)") for word in shown
+        }
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -63,6 +66,7 @@ def test_defaults_are_as_one_would_type_them(path: str) -> None:
         if flag.metavar == "DURATION" and flag.default:
             assert re.fullmatch(r"(\d+h)?(\d+m)?(\d+s)?", flag.default), flag
         assert "<" not in flag.metavar, "a type is no name for a value"
+        assert flag.metavar != "TEXT", "which text?"
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -168,6 +172,8 @@ Example:
         ("one two three", ["one two", "three"]),
         ("a bbb,ccc,ddd,eee", ["a bbb,ccc,", "ddd,eee"]),
         ("unparted-and-long x", ["unparted-and-long", "x"]),
+        ("one two\u00a0ten six", ["one", "two ten", "six"]),
+        ("one (is:\u00a0abc.de/fg) x", ["one (is:", "abc.de/fg)", "x"]),
     ],
 )
 def test_words_stay_whole(text: str, lines: list[str]) -> None:

@@ -81,6 +81,28 @@ def test_all_that_explain_says_fits(narrow: None, capsys: pytest.CaptureFixture[
     assert "…" not in out
 
 
+def test_a_line_goes_on_behind_its_first_word_where_that_stands_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = "  ignored  --a-flag: nothing is looked up here, nor there"
+    for width, hanging in ((30, 9), (30, 0), (20, 9), (None, 9)):
+        monkeypatch.setattr(output, "terminal_width", lambda width=width: width)
+        output.say(line, hanging=hanging)
+    assert capsys.readouterr().out.splitlines() == [
+        "  ignored  --a-flag: nothing",
+        "           is looked up here,",
+        "           nor there",
+        "  ignored --a-flag: nothing is",
+        "  looked up here, nor there",
+        "  ignored --a-flag:",
+        "          nothing is",
+        "          looked up",
+        "          here, nor",
+        "          there",
+        line,
+    ]
+
+
 def test_a_table_of_numbers_is_turned(narrow: None, capsys: pytest.CaptureFixture[str]) -> None:
     names = [f"quantity-number-{each}" for each in range(10)]
     output.print_table(names, [[str(each) for each in range(10)]])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from koord.base.errors import KoordError
@@ -31,13 +31,20 @@ def scheduler(document: dict[str, Any], source: str) -> Iterator[Finding]:
     except KoordError as error:
         yield _finding(error, document)
         return
-    for line in found.warnings:
-        match = _NO_EFFECT.fullmatch(line.removeprefix(f"{source}: "))
-        if match is not None:
-            within, name, why = match.groups()
-            path = name if within is None else f"{within}.{name}"
-            yield Finding.warning(path if path in document else "", name,
-                                  f"nothing: it has no effect, {why}")  # fmt: skip
+    yield from _without_effect(found.warnings, document, source)
+
+
+def descheduler(document: dict[str, Any], source: str) -> Iterator[Finding]:
+    """A DeschedulerConfiguration or DeschedulerPolicy, its plugins' arguments included."""
+    from koord.controllers.descheduler.config.load import decode
+    from koord.controllers.descheduler.framework.registry import PluginRegistry
+
+    try:
+        found = decode(document, source, PluginRegistry())
+    except KoordError as error:
+        yield _finding(error, document)
+        return
+    yield from _without_effect(found.warnings, document, source)
 
 
 def node_pools(document: dict[str, Any], source: str) -> Iterator[Finding]:
@@ -62,6 +69,19 @@ def scenario(document: dict[str, Any], source: str) -> Iterator[Finding]:
         yield _finding(error, document)
 
 
+def _without_effect(
+    warnings: Iterable[str], document: dict[str, Any], source: str
+) -> Iterator[Finding]:
+    """What a reader takes, and does nothing with."""
+    for line in warnings:
+        match = _NO_EFFECT.fullmatch(line.removeprefix(f"{source}: "))
+        if match is not None:
+            within, name, why = match.groups()
+            path = name if within is None else f"{within}.{name}"
+            yield Finding.warning(path if path in document else "", name,
+                                  f"nothing: it has no effect, {why}")  # fmt: skip
+
+
 def _finding(error: KoordError, document: dict[str, Any]) -> Finding:
     """An error of a strict reader, which tells of an unknown key where its mapping stands."""
     path = "" if error.field == "document" else error.field
@@ -74,6 +94,8 @@ def _finding(error: KoordError, document: dict[str, Any]) -> Finding:
 
 KINDS: dict[str, Reader] = {
     "KubeSchedulerConfiguration": scheduler,
+    "DeschedulerConfiguration": descheduler,
+    "DeschedulerPolicy": descheduler,
     "NodePools": node_pools,
     "Scenario": scenario,
 }

@@ -84,9 +84,19 @@ def report(
     own = default_configurations(namespace) if namespace else default_configurations()
     theirs = [*source.all(MUTATING), *source.all(VALIDATING)]
     hooks.changes += shared_objects.webhooks(own, theirs)
-    kinds = ComponentChanges("definitions")
-    kinds.changes += shared_objects.definitions(own_definitions.crds(guide=False), source.all(CRD))
-    return MovingReport([*components, hooks, kinds, source.objects()])
+    return MovingReport([*components, hooks, _definitions(source), source.objects()])
+
+
+def _definitions(source: InstallationReader) -> ComponentChanges:
+    found, theirs = ComponentChanges("definitions"), source.all(CRD)
+    needed = {each["metadata"]["name"] for each in own_definitions.crds(guide=False)}
+    if not source.live:
+        # Charts come without definitions, or with some: what a cluster lacks no file tells.
+        there = needed.intersection(each["metadata"]["name"] for each in theirs)
+        found.source = f"{len(there)} of {len(needed)} among the files"
+        needed = set()
+    found.changes += shared_objects.definitions(own_definitions.crds(), theirs, needed)
+    return found
 
 
 def _program(

@@ -9,25 +9,33 @@ from koord.api.crdcompare import Side, compare
 from koord.check.original.change import Effect, MovingChange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from koord.base.documents import Document
 
 _MOST_PATHS = 3
 
 
-def definitions(ours: Iterable[Document], theirs: Iterable[Document]) -> Iterator[MovingChange]:
-    """How the definitions of a cluster stand to koord's, strangers of the same groups last."""
+def definitions(
+    ours: Iterable[Document], theirs: Iterable[Document], needed: Collection[str]
+) -> Iterator[MovingChange]:
+    """How the definitions of an installation stand to koord's, strangers of the same groups last.
+
+    Args:
+        ours: all that koord reads objects of.
+        theirs: those of a cluster, or of files.
+        needed: names of those that are missed where they are not there.
+    """
     there = {each["metadata"]["name"]: each for each in theirs}
     groups, known = set(), set()
     for each in ours:
         name = each["metadata"]["name"]
         groups.add(each["spec"]["group"])
         known.add(name)
-        if name not in there:
-            yield MovingChange(Effect.NOTE, name, "not there: koord crds install adds it")
-        else:
+        if name in there:
             yield from _definition(name, each, there[name])
+        elif name in needed:
+            yield MovingChange(Effect.NOTE, name, "not there: koord crds install adds it")
     for name, each in there.items():
         if name not in known and each.get("spec", {}).get("group") in groups:
             yield MovingChange(Effect.IGNORED, name, "koord does not read objects of this kind")

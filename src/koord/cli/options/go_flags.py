@@ -34,9 +34,19 @@ _METAVARS = {
     "addr": "HOST:PORT",
     "_dir": "DIR",
     "_path": "FILE",
-    "_filepath": "FILE",
+    "_checkpoint_filepath": "DIR",
     "_ca": "FILE",
     "_file": "FILE",
+    "_scope": "cluster|namespace",
+    "rounds": "planned|one-by-one",
+    "config_name": "NAME",
+    "resource_name": "NAME",
+    "user_name": "USER,...",
+    "_namespaces": "NAMESPACE,...",
+    "_bypass_labels": "KEY,...",
+    "_bypass_annotations": "KEY,...",
+    "address_type": "TYPE",
+    "port": "P",
     "config_to": "FILE",
     "config": "FILE",
     "address": "IP",
@@ -288,10 +298,10 @@ def _add(to: argparse.ArgumentParser, name: str, kind: type, default: Any) -> No
 
 
 def _metavar(name: str, kind: type) -> str:
-    if kind is not str:
-        return "BOOL" if kind is bool else "DURATION" if kind is float else "N"
+    if kind is bool or kind is float:
+        return "BOOL" if kind is bool else "DURATION"
     by_end = (end for end in _METAVARS if name.endswith(end))
-    return _METAVARS.get(next(by_end, ""), "TEXT")
+    return _METAVARS.get(next(by_end, ""), "TEXT" if kind is str else "N")
 
 
 def _default_text(kind: type, default: Any) -> str:

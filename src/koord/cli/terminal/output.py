@@ -126,17 +126,24 @@ def show(*renderable: RenderableType) -> None:
         console.print(WithoutTrailingSpace(each), soft_wrap=whole, end="")
 
 
-def say(text: str = "") -> None:
-    """Prints text; in a terminal lines that are longer than that go on below their beginning."""
+def say(text: str = "", *, hanging: int = 0) -> None:
+    """Prints text; in a terminal lines that are longer than that go on below their beginning.
+
+    Args:
+        text: may have several lines.
+        hanging: by how many columns more they go on, so that what begins a line stands alone.
+    """
     width = terminal_width()
     for line in text.split("\n"):
         if width is None or len(line) <= width:
             print(line)
             continue
         body = line.lstrip(" ")
-        indent = " " * min(len(line) - len(body), width // 2)
-        for part in wrapped(body, width - len(indent), hard=True):
-            print(f"{indent}{part}")
+        indent = " " * min(len(line) - len(body) + hanging, width // 2)
+        head = line[: len(indent)]
+        for part in wrapped(line[len(indent) :], width - len(indent), hard=True):
+            print(f"{head}{part}")
+            head = indent
 
 
 def plain_table(*columns: str, **settings: Any) -> Table:

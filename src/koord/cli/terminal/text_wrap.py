@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import re
 import shutil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _LEAST, _MOST = 40, 100
+_NO_BREAK = "\u00a0"
 _WHITE = re.compile(r"[ \t\n]+")
 # After these a word that is longer than a line may go on in the next one.
 _PIECE = re.compile(r"[^,/|]*[,/|]*")
@@ -20,16 +25,17 @@ def help_width() -> int:
 def wrapped(text: str, width: int, *, hard: bool = False) -> list[str]:
     """The lines of a text, at least one.
 
-    A word goes whole to the next line; one that is longer than a line is parted behind commas,
-    slashes and bars.
+    A word goes whole to the next line; one that is longer than a line is parted where it must not
+    break, and what is longer even then behind commas, slashes and bars.
 
     Args:
-        text: words between white space, which is not kept; one that must not break is U+00A0.
+        text: words between white space, which is not kept; where a line should not break it is
+            U+00A0.
         width: columns.
         hard: whether what is still longer is cut anywhere, rather than let out of the line.
     """
     lines = [""]
-    for word in _WHITE.split(text.strip()):
+    for word in _words(text, width):
         gap = " " if lines[-1] else ""
         if len(lines[-1]) + len(gap) + len(word) <= width:
             lines[-1] += gap + word
@@ -37,7 +43,15 @@ def wrapped(text: str, width: int, *, hard: bool = False) -> list[str]:
             lines.append(word)
         else:
             _add_pieces(lines, gap, _pieces(word, width, hard), width)
-    return [line.replace("\u00a0", " ") for line in lines]
+    return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+def _words(text: str, width: int) -> Iterator[str]:
+    for word in _WHITE.split(text.strip()):
+        if len(word) <= width:
+            yield word
+        else:
+            yield from word.split(_NO_BREAK)
 
 
 def _add_pieces(lines: list[str], gap: str, pieces: list[str], width: int) -> None:

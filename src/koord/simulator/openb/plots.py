@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from koord.simulator.openb.defragmentation import PLANNED
-from koord.simulator.svg_charts import STYLE, legend_above, pyplot, svg
+from koord.simulator.svg_charts import STYLE, from_zero, legend_above, pyplot, svg
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +29,8 @@ COLOURS = {
     "fgd": "#0072B2",
     "koord": "#D55E00",
 }
+# Shares of all nodes: of a group that has room for an upright name, and for one that lies.
+_SEEN_GROUP, _WIDE_GROUP = 0.02, 0.06
 _PERCENT: dict[str, Any] = {"aspect": "auto", "vmin": 0, "vmax": 100, "cmap": "cividis"}
 
 
@@ -58,6 +60,7 @@ def curves_svg(
         axes.set_xlabel("arrived GPU requests, % of the cluster's GPUs")
         axes.set_ylabel(ylabel)
         axes.margins(x=0)
+        from_zero(axes)
         legend_above(axes, len(curves))
         return svg(figure)
 
@@ -72,10 +75,12 @@ def moves_svg(rows: Sequence[MeansOfRule]) -> str:
                 [each.moves for each in row.points], [each.gained_gpus for each in row.points],
                 color=COLOURS.get(row.policy, "#333333"), lw=2, marker="o", ms=4,
                 ls="-" if row.rule == PLANNED else ":", label=f"{row.policy}, {row.rule}",
+                clip_on=False,
             )  # fmt: skip
         axes.set_xlabel("moves")
         axes.set_ylabel("GPUs gained")
         axes.margins(x=0.02)
+        from_zero(axes)
         legend_above(axes, 3)
         return svg(figure)
 
@@ -148,7 +153,11 @@ def _by_model(nodes: ReplayedNodes) -> tuple[NDArray[np.int64], dict[str, tuple[
 
 
 def _label_models(axes: Any, borders: dict[str, tuple[int, int]]) -> None:
+    """Names every group that is wide enough to be seen; upright where its name is wider."""
     total = max(end for _, end in borders.values())
-    wide = {model: span for model, span in borders.items() if span[1] - span[0] > 0.06 * total}
-    axes.set_xticks([(a + b) / 2 for a, b in wide.values()], list(wide), fontsize=8)
+    seen = {model: b - a for model, (a, b) in borders.items() if b - a > _SEEN_GROUP * total}
+    places = [sum(borders[model]) / 2 for model in seen]
+    axes.set_xticks(places, list(seen), fontsize=8)
+    for label, width in zip(axes.get_xticklabels(), seen.values(), strict=True):
+        label.set_rotation(0 if width > _WIDE_GROUP * total else 90)
     axes.set_xlabel(f"{total} nodes by GPU model, the fullest first")

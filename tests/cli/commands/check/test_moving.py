@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 
 from koord.api import crds
+from koord.cli.terminal import output
 from tests.cli.commands.check.manifests import (
     CONFIGURATIONS,
     FLAGS,
@@ -23,9 +23,6 @@ from tests.cli.commands.check.manifests import (
     workload,
 )
 from tests.cli.conftest import Run
-from tests.contract.embedded import start_embedded
-from tests.real.fixtures import need
-from tests.real.plane import RealControlPlane
 
 Changes = dict[str, list[tuple[str, str, str]]]
 
@@ -130,6 +127,33 @@ def test_objects_webhooks_and_definitions(koord: Run, tmp_path: Path) -> None:
     assert "lacks v1alpha1.spec.devices[].topology" in lacks[2]
 
 
+def test_definitions_that_are_not_among_the_files_are_not_missed(
+    koord: Run, tmp_path: Path
+) -> None:
+    """Charts come without them, or with a few; what a cluster lacks no file tells."""
+    own = [each for each in crds() if each["metadata"]["name"].startswith("devices.")]
+    most = len(crds(guide=False))
+    for given, there in ((own, 1), ([], 0), (crds(), most)):
+        path = written(tmp_path, *installation(), *given)
+        status, out, err = koord("check", "--from", "koordinator", path)
+        assert (status, err) == (0, "")
+        assert f"definitions  {there} of {most} among the files\n  nothing changes\n" in out
+        assert "not there" not in out
+
+
+def test_what_changes_stands_in_one_column_in_a_terminal(
+    koord: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "terminal_width", lambda: 60)
+    out = koord("check", "--from", "koordinator", written(tmp_path, *installation()))[1]
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 60
+    at = lines.index("  ignored  --authentication-skip-lookup: nothing is looked")
+    assert lines[at + 1] == "           up: --client-ca-file names the authority of"
+    starts = ("  ignored  ", "  note     ", "  differs  ", "           ", "  nothing changes")
+    assert all(line.startswith(starts) for line in lines if line.startswith(" "))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -143,17 +167,6 @@ def test_wrong_usage(koord: Run, words: tuple[str, ...], said: str) -> None:
     status, out, err = koord("check", *words)
     assert (status, out) == (2, "")
     assert said in err
-
-
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
-def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    if request.param == "embedded":
-        with start_embedded(tmp_path, controllers=False) as embedded:
-            yield embedded.kubeconfig
-        return
-    need("etcd", "kube-apiserver")
-    with RealControlPlane(tmp_path) as plane:
-        yield plane.kubeconfig
 
 
 def test_a_cluster(koord: Run, kubeconfig: Path, tmp_path: Path) -> None:

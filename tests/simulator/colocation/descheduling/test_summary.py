@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +65,25 @@ def test_the_page_has_both_pictures_and_says_what_it_lacks(tmp_path: Path) -> No
     assert "<code>koord &lt;x&gt;</code>" in text
     assert "interrupted after 6 of 30 runs" in text
     assert "seeds 1, 3." in text
+
+
+def test_each_picture_says_in_a_sentence_what_to_see() -> None:
+    means = summary.means(_results())
+    assert summary.hot_sentence(means) == (
+        "Node-minutes in which services alone use over 65 % of the CPU: 8.00 % without moves, "
+        "2.50 % one by one, 2.00 % planned."
+    )
+    assert summary.moves_sentence(means) == (
+        "Moves: 50 one by one, 0 of them undone within an hour; 20 planned, 0 of them undone "
+        "within an hour."
+    )
+    assert summary.moves_sentence(means[:1]) == "Nobody moves pods."
+
+
+def test_minutes_of_hot_machines_are_counted_whole(tmp_path: Path) -> None:
+    """Of few machines a share is in tens of percent, and many a line goes up and down with it."""
+    text = write_report(_results(), day(hours=0.1), tmp_path, "koord").read_text(encoding="utf-8")
+    drawn = re.findall(r"<text[^>]*>([^<]*)</text>", text)
+    assert "machine-minutes so far" in drawn
+    assert "machines, %" not in drawn
+    assert summary.HEADS_MEAN.split("; ")[1] in text

@@ -162,6 +162,21 @@ def test_counts_have_whole_numbers_and_nothing_has_an_axis_of_its_own() -> None:
     assert "tasks evicted so far" in ticks.findall(charts.protection(evicted))
 
 
+def test_bars_end_with_the_longest_shortage() -> None:
+    day = outcome()
+
+    def drawn(counts: list[int]) -> set[str]:
+        shortage = day.with_.shortage
+        padded = np.array(counts + [0] * (len(shortage.shortages_by_length) - len(counts)))
+        told = shortage._replace(shortages_by_length=padded)
+        picture = charts.shortage(day._replace(with_=day.with_._replace(shortage=told)))
+        return set(re.findall(r"<text[^>]*>([^<]*)</text>", picture))
+
+    assert "20" not in drawn([4, 1])
+    assert "60+" not in drawn([4, 1])
+    assert {"20", "60+"} <= drawn([0, 0, 0, 0, 0, 0, 1])
+
+
 def test_pictures_take_the_ink_of_their_page() -> None:
     drawn = charts.offers(_series(hours=[0, 1, 2, 3]))
     assert "currentColor" in drawn

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from koord.check.original.installation import RunningProgram
     from koord.check.original.report import MovingReport
 
+# Of the words for effects, so that what they are about stands in one column.
+_EFFECT_WIDTH = max(map(len, Effect)) + 1
+
 
 def run(files: Sequence[str], cluster: LiveCluster | None) -> MovingReport:
     """Reads the installation and compares.
@@ -64,7 +67,8 @@ def show(report: MovingReport) -> None:
     for component in report.components:
         say(f"{component.name}  {component.source}".rstrip())
         for text, number in _lines(component).items():
-            say(f"  {text}" if number == 1 else f"  {text} ({number} times)")
+            times = "" if number == 1 else f" ({number} times)"
+            say(f"  {text}{times}", hanging=_EFFECT_WIDTH + 1)
         if not component.changes:
             say("  nothing changes")
         say()
@@ -73,7 +77,9 @@ def show(report: MovingReport) -> None:
 
 
 def _lines(component: ComponentChanges) -> Counter[str]:
-    return Counter(f"{each.effect:8} {each.subject}: {each.why}" for each in component.changes)
+    return Counter(
+        f"{each.effect:{_EFFECT_WIDTH}} {each.subject}: {each.why}" for each in component.changes
+    )
 
 
 def _readers() -> Mapping[str, ProgramReaders]:

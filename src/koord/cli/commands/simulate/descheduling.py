@@ -96,11 +96,7 @@ def _show(
         print_json({**some, **summary.document(results, scenario)})
         return
     means = summary.means(results)
-    say(
-        "% of node-minutes in which services alone use over 65 and 80 % of the CPU; machine-minutes"
-        " of batch held below what it wants; % of services' pod-minutes short of CPU, and those of"
-        " pods bound to CPUs, which never move"
-    )
+    say(summary.HEADS_MEAN)
     print_table(list(summary.HEADS), summary.rows(means))
     for line in summary.effects(means):
         say(line)

@@ -38,7 +38,7 @@ from koord.controlplane.controllers.base.plans import (
 )
 from koord.controlplane.controllers.base.views import KindView
 from koord.kube import patches
-from koord.kube.errors import ApiError, causes_of
+from koord.kube.errors import ApiError, PodRefusalError, causes_of
 from koord.kube.informers.informer import Informer
 
 if TYPE_CHECKING:
@@ -223,6 +223,7 @@ class Runtime:
             if action.kind == POD:
                 said = f"Error creating: {error.status.message}"
                 self.record_event(owner, kind, ObjectEvent("FailedCreate", said, "Warning"))
+                raise PodRefusalError(error.status) from error
             raise
         self._wrote(action.kind, document)
         if action.kind == POD and kind in _TELLING:

@@ -12,7 +12,7 @@ from koord.simulator import html_page
 from koord.simulator.colocation.descheduling import summary
 from koord.simulator.colocation.descheduling.load_account import HOT_PERCENT
 from koord.simulator.colocation.report.charts import thin
-from koord.simulator.svg_charts import STYLE, hour_axis, legend_above, pyplot, svg
+from koord.simulator.svg_charts import STYLE, count_axis, hour_axis, legend_above, pyplot, svg
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -66,28 +66,28 @@ def _parts(
         yield f"<p><b>Partial result:</b> interrupted after {escape(partial)}.</p>"
     yield f"<p><code>{escape(command)}</code></p>"
     yield html_page.table(summary.HEADS, summary.rows(found))
-    lines = summary.effects(found)
+    yield f"<p>{escape(summary.HEADS_MEAN)}.</p>"
+    yield from (f"<p>{escape(line)}.</p>" for line in summary.effects(found))
     yield html_page.figure(
         "Machines that services alone keep busy",
-        "; ".join(lines) or f"{found[0].hot_percent[0]:.2f} % of node-minutes are hot.",
-        f"Machines whose services use over {HOT_PERCENT[0]} % of the CPU, in percent of all.",
-        _drawn(results, scenario, "machines, %", _hot_percent),
+        summary.hot_sentence(found),
+        f"Minutes of machines whose services used over {HOT_PERCENT[0]} % of the CPU so far: where "
+        "a line rises machines are hot, where it is level none is.",
+        _drawn(results, scenario, "machine-minutes so far", _hot_minutes),
     )
     yield html_page.figure(
         "Moves so far",
-        "; ".join(f"{each.mode}: {each.moves:.1f} moves, {each.undone:.1f} undone within an hour"
-                  for each in found),
+        summary.moves_sentence(found),
         "Parts of a service's load that went to another machine.",
-        _drawn(results, scenario, "moves", _moves),
-    )  # fmt: skip
+        _drawn(results, scenario, "moves so far", _moves),
+    )
 
 
-def _hot_percent(of: DeschedulingResult, scenario: Scenario) -> Floats:
-    found: Floats = 100.0 * of.hot_by_minute[:, 0] / scenario.machines
-    return found
+def _hot_minutes(of: DeschedulingResult) -> Floats:
+    return of.hot_by_minute[:, 0].cumsum().astype(np.float64)
 
 
-def _moves(of: DeschedulingResult, scenario: Scenario) -> Floats:
+def _moves(of: DeschedulingResult) -> Floats:
     counts = np.histogram(of.move_minutes, np.arange(len(of.hot_by_minute) + 1))[0]
     return counts.cumsum().astype(np.float64)
 
@@ -96,7 +96,7 @@ def _drawn(
     results: Sequence[DeschedulingResult],
     scenario: Scenario,
     ylabel: str,
-    of: Callable[[DeschedulingResult, Scenario], Floats],
+    of: Callable[[DeschedulingResult], Floats],
 ) -> str:
     """A line a mode over the day: the mean over its runs."""
     plots = pyplot()
@@ -104,12 +104,13 @@ def _drawn(
     with plots.rc_context(STYLE):
         figure, axes = plots.subplots(figsize=(9.6, 3.2))
         for mode in modes:
-            runs = [of(each, scenario) for each in results if each.mode == mode]
+            runs = [of(each) for each in results if each.mode == mode]
             values: Floats = np.mean(runs, axis=0)
             hours = np.arange(len(values)) / 60
             axes.plot(thin(hours), thin(values), color=_COLOURS[mode], lw=1.5, label=str(mode))
         hour_axis(axes, scenario.hours)
         axes.set_ylabel(ylabel)
         axes.set_ylim(bottom=0)
+        count_axis(axes.yaxis)
         legend_above(axes, len(modes))
         return svg(figure)

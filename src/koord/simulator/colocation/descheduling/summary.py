@@ -18,8 +18,19 @@ if TYPE_CHECKING:
     from koord.simulator.colocation.inputs.scenario import Scenario
 
 _DIGITS = 4
+_WORDS = {
+    DeschedulingMode.NONE: "without moves",
+    DeschedulingMode.ONE_BY_ONE: "one by one",
+    DeschedulingMode.PLANNED: "planned",
+}
 HEADS = ("rounds", "runs", *(f">{most} %" for most in HOT_PERCENT), "moves", "undone",
          "held", "short", "bound", "CPU %")  # fmt: skip
+HEADS_MEAN = (
+    "% of node-minutes in which services alone use over 65 and 80 % of the CPU; machine-minutes of "
+    "batch held below what it wants; % of services' pod-minutes short of CPU, and those of pods "
+    "bound to CPUs, which never move"
+)
+"""What stands below :data:`HEADS`."""
 
 
 class MeansOfMode(NamedTuple):
@@ -107,6 +118,22 @@ def effects(modes: Sequence[MeansOfMode]) -> list[str]:
         for each in modes
         if each is not without
     ]
+
+
+def hot_sentence(modes: Sequence[MeansOfMode]) -> str:
+    """How much of the day machines are hot under each mode, in a sentence."""
+    shares = ", ".join(f"{each.hot_percent[0]:.2f} % {_WORDS[each.mode]}" for each in modes)
+    return f"Node-minutes in which services alone use over {HOT_PERCENT[0]} % of the CPU: {shares}."
+
+
+def moves_sentence(modes: Sequence[MeansOfMode]) -> str:
+    """How many moves there were and how many of them came back, in a sentence."""
+    moving = [each for each in modes if each.mode is not DeschedulingMode.NONE]
+    told = "; ".join(
+        f"{each.moves:,.0f} {_WORDS[each.mode]}, {each.undone:,.0f} of them undone within an hour"
+        for each in moving
+    )
+    return f"Moves: {told}." if told else "Nobody moves pods."
 
 
 def _effect(with_: MeansOfMode, without: MeansOfMode) -> str:

@@ -142,10 +142,11 @@ def shortage(outcome: ComparisonResult) -> str:
         much.set_xlabel("granted, % of what was wanted")
         much.set_ylabel("pod-minutes")
         lengths = outcome.with_.shortage.length_edges_minutes
-        _bars(
-            long, [run.shortage.shortages_by_length for run, _, _ in runs],
-            [f"{each}" for each in lengths[:-1]] + [f"{lengths[-1]}+"],
-        )  # fmt: skip
+        counts = [run.shortage.shortages_by_length for run, _, _ in runs]
+        # Nor beyond the longest.
+        last = int(max([0, *np.flatnonzero(sum(counts))])) + 1
+        names = [f"{each}" for each in lengths[:-1]] + [f"{lengths[-1]}+"]
+        _bars(long, [each[:last] for each in counts], names[:last])
         long.set_xlabel("length from, minutes")
         long.set_ylabel("shortages")
         figure.tight_layout()
@@ -233,6 +234,7 @@ def _bars(axes: Any, heights: Sequence[Any], names: Sequence[str]) -> None:
     for values, colour, aside in zip(heights, (WITHOUT, WITH), (-0.2, 0.2), strict=True):
         axes.bar(places + aside, values, width=0.4, color=colour)
     axes.set_xticks(places, names, rotation=60, fontsize=7)
+    axes.set_xlim(-0.6, len(names) - 0.4)
     axes.set_ylim(bottom=0)
     count_axis(axes.yaxis)
     axes.grid(visible=False, axis="x")
