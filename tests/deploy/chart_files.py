@@ -16,7 +16,7 @@ from koord.controllers.scheduler.config.defaults import shipped_document
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy" / "charts" / "koord"
-COPIED = ("alerts", "crds", "dashboards", "policies", "rbac", "webhook")
+COPIED = ("alerts", "crds", "crds/guide", "dashboards", "policies", "rbac", "webhook")
 _SUFFIXES = (".json", ".yaml")
 _DESCHEDULER = {
     "apiVersion": "descheduler/v1alpha2",

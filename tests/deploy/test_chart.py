@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from koord.api import definitions
 from tests.deploy import openapi
 from tests.deploy.chart_files import CHART
 from tests.deploy.helm import HelmError, helm, rendered
@@ -64,6 +65,17 @@ def test_a_wrong_value_is_refused(tmp_path: Path, setting: str, said: str) -> No
     with pytest.raises(HelmError) as refused:
         rendered("--set", setting, home=tmp_path)
     assert said in str(refused.value)
+
+
+def test_the_guides_quota_comes_only_when_it_is_asked_for(tmp_path: Path) -> None:
+    guides = "elasticquotas.quota.koordinator.sh"
+    plain = named(objects(tmp_path), "CustomResourceDefinition")
+    assert set(plain) == {each["metadata"]["name"] for each in definitions.crds(guide=False)}
+    asked = named(objects(tmp_path, "--set", "crds.guide=true"), "CustomResourceDefinition")
+    assert set(asked) == {*plain, guides}
+    assert asked[guides]["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    unmanaged = objects(tmp_path, "--set", "crds.guide=true,crds.managed=false")
+    assert not named(unmanaged, "CustomResourceDefinition")
 
 
 @pytest.mark.parametrize("switch", sorted(COMPONENTS))

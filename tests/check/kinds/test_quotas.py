@@ -157,7 +157,7 @@ spec:
     assert lines(guide) == [
         "1: warning: ElasticQuota a/team: apiVersion: got 'quota.koordinator.sh/v1alpha1', "
         "expected scheduling.sigs.k8s.io/v1alpha1: the other kind is there only after "
-        "`koord crds install --guide`, and in `koord up`",
+        "`koord crds install --guide` or with the chart's crds.guide, and in `koord up`",
         "6: error: ElasticQuota a/team: spec.min.cpu: got '6', "
         "expected no more than the spec's max and hard",
     ]

@@ -273,6 +273,9 @@ def _it_judges_in_a_dry_run(cluster: Cluster) -> None:
         process.terminate()
         said = process.communicate(timeout=PATIENCE_SECONDS)[1].decode()
     assert process.returncode == 0, said
+    (line,) = (each for each in said.splitlines() if "kinds are not served" in each)
+    assert "NodeMetric: nodes are not judged by their use" in line
+    assert 'remedy="koord crds install"' in line
     assert "would move a pod" in said
     assert "target=n2" in said
     assert "no --scheduler-config: koord's own decides" in said

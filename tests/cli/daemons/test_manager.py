@@ -34,6 +34,15 @@ ORIGINALS = [
 ]  # fmt: skip
 
 
+def test_help_says_that_a_dry_run_does_not_lead(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["koord-manager", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "lead nobody and write nothing" in " ".join(capsys.readouterr().out.split())
+
+
 def test_flags_have_the_originals_defaults() -> None:
     options, kubeconfig, verbosity = parse([])
     assert (options, kubeconfig, verbosity) == (ManagerOptions(), None, 2)

@@ -72,6 +72,8 @@ def test_help_names_the_options() -> None:
     status, out, _ = said(MAIN, "--help")
     assert status == 0
     assert "--feature-gates" in out
+    # A dry run does not stand for election.
+    assert "lead nobody and write nothing" in " ".join(out.split())
 
 
 def test_it_schedules_and_explains(tmp_path: Path) -> None:

@@ -98,6 +98,11 @@ def test_it_answers_beside_a_cluster_and_ends(tmp_path: Path, program: str, dry_
             process.terminate()
             _, said = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, said
+    # The server has no kind of koord's: what that means is one line of each component.
+    lines = [each for each in said.decode().splitlines() if "kinds are not served" in each]
+    assert len(lines) == (2 if program == "manager" else 1)
+    assert any("ClusterColocationProfile: " in each for each in lines)
+    assert all('remedy="koord crds install"' in each for each in lines)
 
 
 def _answer(url: str, tls: ssl.SSLContext | None = None, body: bytes | None = None) -> bytes:

@@ -176,6 +176,62 @@ def test_events_that_were_told_before_are_not_told_again() -> None:
     check(story)
 
 
+def test_an_answer_to_a_write_is_taken_in_at_once_and_told_once() -> None:
+    async def story(server: FakeServer, informer: Informer[Pod], history: History) -> None:
+        before = informer.get("a/x")
+        assert before is not None
+        server.put(path("x"), spec={"nodeName": "written"})
+        answer = await client_of(server).get(Pod, "x", "a")
+        informer.observe_write(answer)
+        found = informer.get("a/x")
+        assert found is not None
+        assert found.spec.node_name == "written"
+        informer.observe_write(before)
+        await asyncio.sleep(1)
+        assert [what for what, _, _ in history.told[3:]] == ["updated"]
+        server.remove(path("x"))
+        await asyncio.sleep(1)
+        informer.observe_write(answer)
+        assert informer.get("a/x") is None
+
+    check(story)
+
+
+def test_an_answer_about_an_earlier_life_is_passed_over() -> None:
+    async def story(server: FakeServer, informer: Informer[Pod], history: History) -> None:
+        server.put(path("x"), spec={"nodeName": "earlier"})
+        answer = await client_of(server).get(Pod, "x", "a")
+        server.remove(path("x"))
+        server.put(path("x"), spec={"nodeName": "now"})
+        await asyncio.sleep(1)
+        later = replace(answer.metadata, resource_version="999999")
+        informer.observe_write(replace(answer, metadata=later))
+        found = informer.get("a/x")
+        assert found is not None
+        assert found.spec.node_name == "now"
+
+    check(story)
+
+
+def test_a_list_that_was_on_its_way_does_not_take_a_write_back() -> None:
+    async def story(server: FakeServer, informer: Informer[Pod], history: History) -> None:
+        async def slowly(request: Any) -> None:
+            if request.path.endswith("/pods"):
+                await asyncio.sleep(5)
+
+        await asyncio.sleep(1)
+        server.after = slowly
+        server.expire()
+        await asyncio.sleep(4)
+        assert server.requests["list"] == 3
+        server.put(path("x"), spec={"nodeName": "written"})
+        informer.observe_write(await client_of(server).get(Pod, "x", "a"))
+        await asyncio.sleep(60)
+        assert [what for what, _, _ in history.told[3:]] == ["updated"]
+
+    check(story)
+
+
 def test_a_storm_of_410_is_met_with_back_off() -> None:
     async def story(server: FakeServer, informer: Informer[Pod], history: History) -> None:
         def refuse(request: Any) -> None:

@@ -52,6 +52,35 @@ def test_a_list_has_the_others_and_warns_once(caplog: pytest.LogCaptureFixture) 
     assert b'koord_informer_unreadable_total{kind="Pod"} 1.0' in metrics.expose()
 
 
+def test_what_is_wrong_is_warned_of_once_however_many_states_have_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As where a status is written that says so."""
+
+    async def story() -> None:
+        server = server_with(bad=BAD)
+        async with running(Informer(client_of(server), Pod)):
+            for phase in ("Pending", "Failed"):
+                server.put(path("bad"), spec=BAD, status={"phase": phase})
+                await asyncio.sleep(1)
+            assert told() == ["spec.containers"]
+            server.put(path("bad"), spec={"nodeName": 5})
+            await asyncio.sleep(1)
+            assert told() == ["spec.containers", "spec.nodeName"]
+            server.put(path("bad"), spec={"nodeName": "mended"})
+            await asyncio.sleep(1)
+            server.put(path("bad"), spec={"nodeName": 5})
+            await asyncio.sleep(1)
+            assert told()[2:] == ["spec.nodeName"], "a mistake that comes back is a new one"
+
+    def told() -> list[str]:
+        errors = [r.koord_fields["error"] for r in caplog.records if r.message == "object not read"]
+        return [error.split(": ")[1] for error in errors]
+
+    with caplog.at_level(logging.WARNING, "koord.informer"):
+        run_virtual(story())
+
+
 @pytest.mark.parametrize("lists_anew", [False, True])
 def test_the_last_good_state_stays_until_the_object_goes(lists_anew: bool) -> None:
     async def story() -> None:

@@ -147,7 +147,7 @@ def guide_quota(subject: Subject, world: ObjectIndex) -> Iterator[Finding]:
             told.add(subject.file)
             expected = (
                 "scheduling.sigs.k8s.io/v1alpha1: the other kind is there only after "
-                "`koord crds install --guide`, and in `koord up`"
+                "`koord crds install --guide` or with the chart's crds.guide, and in `koord up`"
             )
             severity = Severity.WARNING if world.cluster is None else Severity.ERROR
             yield Finding("apiVersion", subject.api_version, expected, severity)

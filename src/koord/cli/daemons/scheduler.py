@@ -138,7 +138,7 @@ _APICheck = Annotated[
     ),
 ]
 _DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="lead and write nothing; say what would be written")
+    bool, typer.Option("--dry-run", help="lead nobody and write nothing; say what would be written")
 ]
 
 

@@ -67,6 +67,10 @@ class View(Protocol[ObjectT]):
         """Tells of objects that are there and do not decode: key and why; None once they do."""
         ...
 
+    def observe_write(self, written: ObjectT) -> None:
+        """Takes in what the server answered to a write, where it is newer than what is known."""
+        ...
+
 
 class FollowedKind(NamedTuple):
     """An informer, and which objects it follows.

@@ -39,7 +39,7 @@ class ManagerOptions(WebhookProgramOptions):
     """
 
     metrics_addr: Annotated[str, "serve metrics and explanations on HOST:PORT"] = "127.0.0.1:8080"
-    dry_run: Annotated[bool, "lead and write nothing; say what would be written"] = False
+    dry_run: Annotated[bool, "lead nobody and write nothing; say what would be written"] = False
     enable_leader_election: Annotated[bool, "of several, one acts"] = True
     leader_elect_resource_lock: Annotated[str, "what the lead is held on"] = "leases"
     namespace: Annotated[str, "look at objects of this namespace alone; all by default"] = ""

@@ -111,6 +111,8 @@ class Informer(Generic[O]):
         self._handlers: tuple[Handlers[O], ...] = ()
         self._served_handlers: list[ServedHandler] = []
         self._not_read: dict[str, UnreadableObject] = {}
+        # The versions of writes that neither watch nor list has told of so far.
+        self._written: dict[str, str] = {}
         self._unread_handlers: tuple[UnreadableHandler, ...] = ()
         self._resync_seconds = resync_seconds
         self._sharer = Interner() if share else None
@@ -247,6 +249,20 @@ class Informer(Generic[O]):
         """Tells these handlers of nothing more."""
         self._handlers = tuple(other for other in self._handlers if other is not handlers)
 
+    def observe_write(self, written: O) -> None:
+        """Takes in what the server answered to a write of ours, which the watch tells of later.
+
+        So who follows hears of it no later than who wrote. The watch's own event is of the same
+        version then, and passed over. An answer that is not newer than what is known of that very
+        object changes nothing, nor does one about an object that is not known: it may be gone.
+        """
+        key, (uid, version) = self._key(written), self._state(written)
+        old = self._cache.get(key)
+        if old is None or self._state(old)[0] != uid or not is_newer(version, self._state(old)[1]):
+            return
+        self._put(key, old, written, False)
+        self._written[key] = version
+
     async def run(self) -> None:
         """Keeps the cache true until cancelled, whatever the server does."""
         async with asyncio.TaskGroup() as tasks:
@@ -280,8 +296,11 @@ class Informer(Generic[O]):
         old = self._cache.get(key)
         assert old is not None
         had, found = self._state(old), self._state(value)
+        written = self._written.pop(key, None)
         if had == found:
             return
+        if written is not None and had[0] == found[0] and is_newer(written, found[1]):
+            return  # The list was asked for before the write, which the watch is to tell of.
         if had[0] != found[0]:
             self._gone(key)
             old = None
@@ -338,6 +357,8 @@ class Informer(Generic[O]):
 
     def _upserted(self, value: O, shared: bool) -> None:
         key, (uid, version) = self._key(value), self._state(value)
+        if key in self._written and not is_newer(self._written[key], version):
+            del self._written[key]
         old = self._cache.get(key)
         if old is not None:
             had_uid, had_version = self._state(old)
@@ -387,6 +408,7 @@ class Informer(Generic[O]):
 
     def _remove(self, key: str, last: O, final_state_unknown: bool) -> None:
         self._cache.remove(key)
+        self._written.pop(key, None)
         self._objects.set(len(self._cache))
         self._handler_calls["deleted"].inc()
         for handlers in self._handlers:

@@ -145,6 +145,7 @@ class Reflector(Generic[O]):
         self._failures = 0
         # Key to version of what does not decode and has been warned of, while it is there.
         self.unreadable: dict[str, str] = {}
+        self._warned: dict[str, str] = {}  # Key to what is wrong with it, as long.
 
     async def run(self) -> None:
         """Follows until cancelled, whatever the server does."""
@@ -336,10 +337,11 @@ class Reflector(Generic[O]):
         if self.unreadable:
             for key in keys:
                 if self.unreadable.pop(key, None) is not None:
+                    self._warned.pop(key, None)
                     self._sink.on_unread(key, None)
 
     def _not_read(self, unreadable: UnreadableObject) -> str:
-        """Warns of an object that does not decode, once a state.
+        """Tells of each state of an object that does not decode, warns once of what is wrong.
 
         It is there all the same: what is known of it stays until it decodes again or goes. One bad
         object must not stop the others.
@@ -348,8 +350,12 @@ class Reflector(Generic[O]):
         if self.unreadable.get(key) != version:
             self.unreadable[key] = version
             self._metrics.unreadable.labels(self._name).inc()
-            told = log.fields(kind=self._name, key=key, error=one_line(str(unreadable.error)))
-            _LOG.warning("object not read", extra=told)
+            error = one_line(str(unreadable.error))
+            # Its condition that says so is a new state with the old mistake.
+            if self._warned.get(key) != error:
+                self._warned[key] = error
+                told = log.fields(kind=self._name, key=key, error=error)
+                _LOG.warning("object not read", extra=told)
             self._sink.on_unread(key, unreadable)
         return key
 

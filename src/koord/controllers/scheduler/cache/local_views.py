@@ -62,6 +62,9 @@ class LocalView(Generic[ObjectT]):
     def on_unreadable(self, handler: Callable[[str, UnreadableObject | None], None]) -> None:
         """Nothing: what is put in by hand is decoded already."""
 
+    def observe_write(self, written: ObjectT) -> None:
+        """Nothing: who puts objects in knows of their writes."""
+
     def put(self, value: ObjectT) -> None:
         """Adds an object, or replaces the one of its key."""
         if self.transform is not None:

@@ -28,6 +28,7 @@ from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube import crds as cluster_crds
 from koord.kube.client import Client
 from koord.kube.events import EventRecorder
+from koord.kube.transport.messages import Request, Stream
 from tests.controllers.scheduler.plugins.reservation.bench import NOW
 
 PLUGINS = {
@@ -49,7 +50,10 @@ class Cluster:
     def __init__(self, plane: EmbeddedControlPlane, clock: VirtualClock, **args: Any) -> None:
         self.clock = clock
         self.client = Client(plane.transport(), "test")
-        scheduler = Client(plane.transport(), "koord-scheduler")
+        self.late_seconds = 0.0
+        transport = plane.transport()
+        transport.open = self._late(transport.open)  # type: ignore[method-assign]
+        scheduler = Client(transport, "koord-scheduler")
         self.recorder = EventRecorder(scheduler, "koord-scheduler", clock=clock)
         profile = Profile(
             "koord-scheduler",
@@ -63,6 +67,15 @@ class Cluster:
         gates = feature_gates("CleanExpiredReservationAllocated=true")
         self.start = lambda: App(scheduler, wish, clock, self.recorder, gates)
         self.app = self.start()
+
+    def _late(self, inner: Callable[[Request], Awaitable[Stream]]) -> Any:
+        """The scheduler's watch of Reservations, which may tell of them late."""
+
+        async def opened(request: Request) -> Stream:
+            stream = await inner(request)
+            return Late(stream, self) if request.path.endswith("/reservations") else stream
+
+        return opened
 
     async def node(self, name: str, cpu: str = "4") -> None:
         amounts = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
@@ -91,6 +104,21 @@ class Cluster:
                 if found.spec.node_name:
                     return found
                 await asyncio.sleep(0.1)
+
+
+class Late:
+    """A watch that tells of each change only after a while."""
+
+    def __init__(self, stream: Stream, cluster: Cluster) -> None:
+        self._stream, self._cluster = stream, cluster
+
+    async def read(self) -> list[bytes]:
+        events = await self._stream.read()
+        await asyncio.sleep(self._cluster.late_seconds)
+        return events
+
+    async def close(self) -> None:
+        await self._stream.close()
 
 
 def play(story: Callable[[Cluster], Awaitable[None]], **args: Any) -> None:
@@ -247,6 +275,19 @@ def test_owners_wait_for_their_reservation() -> None:
         await cluster.reservation("later", "Available")
         pod = await cluster.bound("p", 5)
         assert "reservation-allocated" in " ".join(pod.metadata.annotations)
+
+    play(story)
+
+
+def test_who_sees_it_available_can_use_it_although_the_watch_is_late() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.late_seconds = 5.0
+        await cluster.add(held("late", "2"))
+        await cluster.reservation("late", "Available")
+        await cluster.add(asks("p", "1", app="late"))
+        pod = await cluster.bound("p")
+        assert "reservation-allocated" in " ".join(pod.metadata.annotations)
+        await cluster.reservation("late", "Succeeded")
 
     play(story)
 

@@ -126,6 +126,10 @@ class HeldView(Generic[ObjectT]):
             None if listed is None else self._page(added, listed),
         )
 
+    def observe_write(self, written: ObjectT) -> None:
+        """Hands on what the server answered to a write."""
+        self._view.observe_write(written)
+
     def _one(self, added: Callable[[ObjectT], None]) -> Callable[[ObjectT], None]:
         by, dispatch = self._by, self._changes.dispatch
         return lambda value: dispatch(added, by(value))

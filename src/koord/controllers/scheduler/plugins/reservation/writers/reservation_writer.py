@@ -57,7 +57,9 @@ class ReservationWriter:
         if client is None:
             lifecycle.bound(reservation, node, now)
             return
-        await bind_reservation(client, reservation, node, now)
+        written = await bind_reservation(client, reservation, node, now)
+        # Who sees it available and creates its owner next finds that the owner can use it.
+        self._handle.view(Reservation).observe_write(written)
 
     async def write_changes(self, reservation: Reservation, changes: PendingPatch) -> None:
         """Writes what PreBind plugins want on a Reservation.
