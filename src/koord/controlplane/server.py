@@ -259,8 +259,7 @@ class Server:
             target, document, context, given, warnings, weight_bytes=len(request.body)
         )
         if repeat is not None and not written.warnings:
-            fields = conversion.fields_of(resource, document)
-            self._create_cache.store(resource, repeat, written.body, fields)
+            self._create_cache.store(resource, repeat, written.body, written.fields)
         return written
 
     async def _one(

@@ -11,7 +11,7 @@ from koord.api.protocol import keys
 from koord.kernels.quantity import Quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from koord.api.kinds.pod import Pod, PodSpec, ResourceRequirements
 
@@ -80,19 +80,25 @@ def qos_from_resources(owners: Iterable[tuple[Amounts, Amounts]]) -> KubernetesQ
         owners: requests and limits of the pod as a whole, where it says any, be they empty; else of
             each of its containers, init containers included.
     """
-    requests: dict[str, Quantity] = {}
-    limits: dict[str, Quantity] = {}
-    all_limited = True
+    all_limited, any_request, any_limit = True, False, False
+    unequal: list[tuple[str, Quantity, Quantity]] = []  # name, request, limit
     for asked, limited in owners:
-        limit, request = _positive(limited), _positive({**limited, **asked})
-        all_limited = all_limited and len(limit) == len(_COUNTED)
-        if not all_limited and (request or requests):
+        for name in _COUNTED:
+            limit = limited.get(name, _ZERO)
+            request = asked.get(name, limit)
+            if limit > _ZERO:
+                any_limit = True
+            else:
+                all_limited = False
+            if request > _ZERO:
+                any_request = True
+            if request != limit:
+                unequal.append((name, request, limit))
+        if any_request and not all_limited:
             return KubernetesQoS.BURSTABLE
-        _add(requests, request)
-        _add(limits, limit)
-    if not requests and not limits:
+    if not any_request and not any_limit:
         return KubernetesQoS.BEST_EFFORT
-    if all_limited and requests == limits:
+    if all_limited and not _differ_in_sum(unequal):
         return KubernetesQoS.GUARANTEED
     return KubernetesQoS.BURSTABLE
 
@@ -112,10 +118,13 @@ def _of_containers(spec: PodSpec) -> list[ResourceRequirements]:
     return [each.resources for each in (*spec.init_containers, *spec.containers)]
 
 
-def _positive(amounts: Amounts) -> dict[str, Quantity]:
-    return {name: amounts[name] for name in _COUNTED if name in amounts and amounts[name] > _ZERO}
-
-
-def _add(total: dict[str, Quantity], amounts: Amounts) -> None:
-    for name, amount in amounts.items():
-        total[name] = total.get(name, _ZERO) + amount
+def _differ_in_sum(unequal: Sequence[tuple[str, Quantity, Quantity]]) -> bool:
+    """Whether requests and limits differ of any resource, all owners together."""
+    for name in _COUNTED:
+        request, limit = _ZERO, _ZERO
+        for resource, asked, limited in unequal:
+            if resource == name:
+                request, limit = request + max(asked, _ZERO), limit + max(limited, _ZERO)
+        if request != limit:
+            return True
+    return False

@@ -32,6 +32,22 @@ if TYPE_CHECKING:
 _ASKS_KEPT = 4096
 
 
+class RulesByResource:
+    """Which of some rules look at writes to a resource, in their order."""
+
+    def __init__(self, rules: Sequence[AdmissionPlugin]) -> None:
+        named = {storage for rule in rules for storage in rule.resources}
+        self._about = {
+            storage: [rule for rule in rules if not rule.resources or storage in rule.resources]
+            for storage in named
+        }
+        self._others = [rule for rule in rules if not rule.resources]
+
+    def about(self, resource: Resource) -> Sequence[AdmissionPlugin]:
+        """Those that look at one resource."""
+        return self._about.get(resource.storage, self._others)
+
+
 class Chain:
     """Rules one after the other; the first that refuses ends it.
 
@@ -65,8 +81,8 @@ class Chain:
         self._generations: tuple[int, ...] = ()
         # Whether anybody is asked, by resource, subresource and namespace, at those generations.
         self._asks: dict[tuple[str, str, str], bool] = {}
-        self._mutating = [rule for rule in rules if rule.mutates]
-        self._validating = [rule for rule in rules if rule.validates]
+        self._mutating = RulesByResource([rule for rule in rules if rule.mutates])
+        self._validating = RulesByResource([rule for rule in rules if rule.validates])
         self._policies, self._webhooks, self._caller = policies, webhooks, caller
 
     def generations(
@@ -93,19 +109,20 @@ class Chain:
 
     async def mutate(self, attributes: Attributes) -> None:
         """Changes the document; see :class:`koord.controlplane.extension.Admission`."""
-        for rule in self._mutating:
+        rules = self._mutating.about(attributes.resource)
+        for rule in rules:
             rule.mutate(attributes)
         if await self._webhooks.mutate(attributes):
             # What webhooks changed is looked at again, as in kube-apiserver's second round.
             assert attributes.document is not None
             attributes.resource.strategy.default(attributes.document)
             attributes.resource.schema.default(attributes.document)
-            for rule in self._mutating:
+            for rule in rules:
                 rule.mutate(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         """Refuses, or does nothing."""
-        for rule in self._validating:
+        for rule in self._validating.about(attributes.resource):
             rule.validate(attributes)
         self._policies.validate(attributes)
         await self._webhooks.validate(attributes)

@@ -20,6 +20,7 @@ class DefaultStorageClass(AdmissionPlugin):
     """Kubernetes' plugin DefaultStorageClass: claims that name no class get the default one."""
 
     mutates = True
+    resources = ("persistentvolumeclaims",)
     depends_on = (STORAGE_CLASSES,)
 
     def __init__(self, reader: Reader) -> None:

@@ -23,6 +23,7 @@ class LimitRanger(AdmissionPlugin):
 
     mutates = True
     validates = True
+    resources = ("pods",)
     depends_on = (LIMIT_RANGES,)
 
     def __init__(self, reader: Reader) -> None:

@@ -19,6 +19,7 @@ class DefaultTolerationSeconds(AdmissionPlugin):
     """Kubernetes' plugin of that name: pods stay 300 s on a node that is not ready or reachable."""
 
     mutates = True
+    resources = ("pods",)
 
     def mutate(self, attributes: Attributes) -> None:
         """Adds the tolerations that the pod lacks, on creation and update."""
@@ -54,6 +55,7 @@ class TaintNewNodes(AdmissionPlugin):
     """
 
     mutates = True
+    resources = ("nodes",)
 
     def mutate(self, attributes: Attributes) -> None:
         """Adds the taint to a node that is created."""

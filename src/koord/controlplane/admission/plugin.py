@@ -19,11 +19,13 @@ class AdmissionPlugin:
     Attributes:
         mutates: whether :meth:`mutate` does something.
         validates: whether :meth:`validate` does something.
+        resources: by storage, those whose writes it looks at; none for all.
         depends_on: the resources, by storage, on whose objects its decisions depend.
     """
 
     mutates: bool = False
     validates: bool = False
+    resources: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
 
     def mutate(self, attributes: Attributes) -> None:
@@ -53,6 +55,8 @@ class LookupCache(Generic[T]):
         if generations != self._generations:
             self._known.clear()
             self._generations = generations
-        if key not in self._known:
-            self._known[key] = self._look_up(key)
-        return self._known[key]
+        try:
+            return self._known[key]
+        except KeyError:
+            answer = self._known[key] = self._look_up(key)
+            return answer

@@ -141,6 +141,7 @@ class ParamAccess(AdmissionPlugin):
     """
 
     validates = True
+    resources = (POLICIES, BINDINGS)
     depends_on = (*STORAGES, POLICIES)
 
     def __init__(self, authorizer: Authorizer, reader: Reader, of_kind: OfKind) -> None:

@@ -31,6 +31,7 @@ class Priority(AdmissionPlugin):
 
     mutates = True
     validates = True
+    resources = ("pods", PRIORITY_CLASSES)
     depends_on = (PRIORITY_CLASSES,)
 
     def __init__(self, reader: Reader) -> None:

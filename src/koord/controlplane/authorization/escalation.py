@@ -36,6 +36,7 @@ class RoleEscalation(AdmissionPlugin):
     """
 
     validates = True
+    resources = STORAGES
     depends_on = STORAGES
 
     def __init__(self, authorizer: Authorizer) -> None:

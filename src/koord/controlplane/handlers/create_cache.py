@@ -138,8 +138,10 @@ class CreateCache:
             fields: as stored.
         """
         (_, namespace, spec) = repeat.key
+        if len(spec) > _LONGEST or not self._came_before(repeat.key):
+            return
         generations = self._admission.generations(namespace, resource.plural)
-        if generations is None or len(spec) > _LONGEST or not self._came_before(repeat.key):
+        if generations is None:
             return
         try:
             stored = _read_stored(body)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # As kube-apiserver: how often another name is drawn where a generated one is taken.
 _NAME_ATTEMPTS = 8
 
+FieldValues = tuple[str, ...]
 # Makes the new document from the present one (None: there is none), or raises ApiError.
 DocumentFactory = Callable[["Document"], "Document"]
 
@@ -54,11 +55,13 @@ class WriteResult:
 
     Attributes:
         created: it was not there before.
+        fields: values of the selectable fields.
     """
 
     body: bytes
     created: bool = False
     warnings: list[str] = field(default_factory=list)
+    fields: FieldValues = ()
 
 
 class Verbs:
@@ -145,8 +148,9 @@ class Verbs:
         self._claim_name(target, document["metadata"], base)
         if notice := self.notices.get(resource.storage):
             attributes.warnings.append(notice)
-        body = self._put_counted(resource, document, attributes)
-        return WriteResult(body, True, attributes.warnings)
+        fields = conversion.fields_of(resource, document)
+        body = self._put_counted(resource, document, attributes, fields)
+        return WriteResult(body, True, attributes.warnings, fields)
 
     def create_repeat(self, target: RequestTarget, document: Document, template: CreateTemplate,
                       context: Context) -> WriteResult:  # fmt: skip
@@ -261,12 +265,15 @@ class Verbs:
             or resource.strategy.stays(document)
         ):
             return WriteResult(self.remove(resource, document, attributes.context))
-        body = self._put_counted(resource, document, attributes)
+        fields = conversion.fields_of(resource, document)
+        body = self._put_counted(resource, document, attributes, fields)
         return WriteResult(body, warnings=attributes.warnings)
 
-    def _put_counted(self, resource: Resource, document: Document, attributes: Attributes) -> bytes:
+    def _put_counted(
+        self, resource: Resource, document: Document, attributes: Attributes, fields: FieldValues
+    ) -> bytes:
         """Stores an object, and what admission has counted of it in the same step."""
-        body = self.put(resource, document, attributes.context)
+        body = self._store(self.store.put, resource, document, attributes.context, fields)
         if not attributes.context.dry_run:
             for stored in attributes.on_stored:
                 stored()
@@ -274,17 +281,23 @@ class Verbs:
 
     def put(self, resource: Resource, document: Document, context: Context) -> bytes:
         """Stores an object as it is; gives its text."""
-        return self._store(self.store.put, resource, document, context)
+        fields = conversion.fields_of(resource, document)
+        return self._store(self.store.put, resource, document, context, fields)
 
     def remove(self, resource: Resource, document: Document, context: Context) -> bytes:
         """Takes an object away; gives its last text."""
-        return self._store(self.store.remove, resource, document, context)
+        fields = conversion.fields_of(resource, document)
+        return self._store(self.store.remove, resource, document, context, fields)
 
     def _store(
-        self, write: Callable[..., Entry], resource: Resource, document: Document, context: Context
+        self,
+        write: Callable[..., Entry],
+        resource: Resource,
+        document: Document,
+        context: Context,
+        fields: FieldValues,
     ) -> bytes:
         """Stores, removes, or (dry run) only says what would be answered."""
-        fields = conversion.fields_of(resource, document)
         conversion.to_storage(resource, document)
         if context.dry_run:
             body = conversion.encode(ordered(document))

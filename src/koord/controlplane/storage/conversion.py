@@ -100,6 +100,8 @@ class StoreReader:
     def documents(self, storage: str, namespace: str = "") -> Iterator[Document]:
         """Fresh copies of all objects, in order of their keys."""
         collection = self._store.collection(storage)
+        if not collection.entries:
+            return
         for key in collection.keys(f"{namespace}/" if namespace else "", ""):
             yield _decode(collection.entries[key].body)
 

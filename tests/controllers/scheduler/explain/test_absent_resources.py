@@ -36,7 +36,7 @@ def test_more_cards_are_wanted_only_where_there_are_some() -> None:
     found = explained(machines(), pod("p", cpu="1", requests={GPU: "9"}, tolerations=tolerant))
     assert told(found) == [
         (f"ask for {GPU} 4, not 9", 2),
-        (f"have {GPU} 5 more free on gpu-0", 1),
+        (f"have a machine like gpu-0 with {GPU} 9 free", 1),
     ]
     bare = explained([node("a"), node("b")], pod("p", cpu="1", requests={GPU: "9"}))
     assert bare.notes == [f"No node has any {GPU}"]

@@ -67,20 +67,33 @@ ZONE = {"key": "zone", "operator": "Exists"}
         # Two things are wrong: no single change helps.
         ([node("a", cpu="4")], pod("p", cpu="8", nodeSelector=DISK), []),
         ([node("a", cpu="4", taints=[TAINT]), node("b", cpu="2")], pod("p", cpu="3"),
-         [("ask for cpu 2, not 3", 1), ("have cpu 1 more free on b", 1),
+         [("ask for cpu 2, not 3", 1), ("have a machine like b with cpu 3 free", 1),
           ("tolerate the taint {k: v}", 1)]),
         ([node("a"), node("b", labels=DISK)], pod("p", cpu="1", affinity=wish(SSD, ZONE)),
          [("take the required node affinity away", 2),
           ("take zone Exists out of the node affinity", 1)]),
         ([node("a", cpu="4", memory="1Gi")], pod("p", cpu="5", memory="2Gi"),
          [("ask for cpu 4, not 5 and ask for memory 1024Mi, not 2048Mi", 1),
-          ("have cpu 1 and memory 1024Mi more free on a", 1)]),
+          ("have a machine like a with cpu 5 and memory 2048Mi free", 1)]),
         ([node("a")], pod("p", cpu="1", requests={"example.com/x": "2"}),
          [("do not ask for example.com/x", 1)]),
     ],
 )  # fmt: skip
 def test_changes(nodes: list[Node], asked: Pod, texts: list[tuple[str, int]]) -> None:
     assert told(explained(nodes, asked)) == texts
+
+
+def test_more_is_free_only_on_a_machine_that_has_as_much() -> None:
+    """Nothing that ends on a machine of four makes room for five."""
+    others = pod("q", cpu="2", nodeName="a")
+    assert told(explained([node("a", cpu="4")], pod("p", cpu="3"), others)) == [
+        ("ask for cpu 2, not 3", 1),
+        ("have cpu 1 more free on a", 1),
+    ]
+    assert told(explained([node("a", cpu="4")], pod("p", cpu="5"), others)) == [
+        ("ask for cpu 2, not 5", 1),
+        ("have a machine like a with cpu 5 free", 1),
+    ]
 
 
 def test_a_reservation_in_the_way() -> None:

@@ -65,7 +65,7 @@ def test_what_filters_remove_who_is_nearest_and_by_how_much() -> None:
     assert found.nearest[0].reasons == ["Insufficient cpu"]
     assert [(change.text, change.nodes) for change in found.changes] == [
         ("ask for cpu 8, not 10", 1),
-        ("have cpu 2 more free on c", 1),
+        ("have a machine like c with cpu 10 free", 1),
     ]
 
 

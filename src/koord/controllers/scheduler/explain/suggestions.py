@@ -22,7 +22,7 @@ from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import 
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -208,7 +208,8 @@ class SuggestionFinder:
 
     def _node_with_more(self) -> Iterator[SuggestedChange]:
         """The node that needs the smallest part more."""
-        names, _, short = self._short()
+        names, wanted, short = self._short()
+        requested = dict(zip(names, wanted.tolist(), strict=True))
         # A pod that asks for what no node offers has no nodes to be looked at here.
         index, _ = self._table.columns_of(self._cycle.shape.container_requests).counted
         column = self._table.allocatable
@@ -223,9 +224,8 @@ class SuggestionFinder:
             if helps:
                 pairs = zip(names, short[:, row].tolist(), strict=True)
                 more = {name: lack for name, lack in pairs if lack}
-                words = (f"{name} {amount(name, lack, up=True)}" for name, lack in more.items())
-                node = self._table.name(row)
-                text = f"have {' and '.join(words)} more free on {node}"
+                node, size = self._table.name(row), column[index, row].tolist()
+                text = _more(node, more, requested, dict(zip(names, size, strict=True)))
                 self.larger_nodes[text] = node, more
                 yield SuggestedChange(text, 1)
                 return
@@ -251,6 +251,17 @@ class SuggestionFinder:
             if helps:
                 name = info.pod.metadata.annotations.get(keys.RESERVATION_NAME, info.key)
                 yield SuggestedChange(f"delete the reservation {name}", 1)
+
+
+def _more(
+    node: str, more: Mapping[str, int], requested: Mapping[str, int], size: Mapping[str, int]
+) -> str:
+    """What would have to be free on a node, or on a machine like it where it is too small."""
+    if any(requested[name] > size[name] for name in more):
+        words = (f"{name} {amount(name, requested[name])}" for name in more)
+        return f"have a machine like {node} with {' and '.join(words)} free"
+    words = (f"{name} {amount(name, lack, up=True)}" for name, lack in more.items())
+    return f"have {' and '.join(words)} more free on {node}"
 
 
 def fits(decider: Decider, shapes: Shapes, pod: Pod) -> int:

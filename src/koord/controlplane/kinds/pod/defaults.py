@@ -23,6 +23,7 @@ _HOOKS = ("postStart", "preStop")
 _MODES = frozenset(("secret", "configMap", "downwardAPI", "projected"))
 DEFAULT_MODE = 0o644
 _QOS_RESOURCES = ("cpu", "memory")
+_NO_AMOUNTS: dict[str, Quantity] = {}
 
 
 def default_pod(spec: Document) -> None:
@@ -283,5 +284,7 @@ def qos_class(spec: Document) -> str:
 
 
 def _amounts(resources: Document, part: str) -> dict[str, Quantity]:
-    found = resources.get(part) or {}
+    found = resources.get(part)
+    if not found:
+        return _NO_AMOUNTS
     return {name: parsed(found[name]) for name in _QOS_RESOURCES if found.get(name) is not None}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from koord.base.documents import Document
 from koord.controlplane.kinds.validation import names
+from koord.controlplane.kinds.validation.causes import NOT_NEGATIVE
 
 if TYPE_CHECKING:
     from koord.controlplane.kinds.validation.causes import Causes
@@ -33,15 +34,17 @@ def check_probes(container: Document, path: str, causes: Causes) -> None:
     for kind in PROBES:
         if (probe := container.get(kind)) is not None:
             _check_probe(kind, probe, f"{path}.{kind}", causes)
-    for hook, action in (container.get("lifecycle") or {}).items():
-        if isinstance(action, dict):
-            _check_handler(action, f"{path}.lifecycle.{hook}", causes)
+    if lifecycle := container.get("lifecycle"):
+        for hook, action in lifecycle.items():
+            if isinstance(action, dict):
+                _check_handler(action, f"{path}.lifecycle.{hook}", causes)
 
 
 def _check_probe(kind: str, probe: Document, path: str, causes: Causes) -> None:
     _check_handler(probe, path, causes)
     for count in _COUNTS:
-        causes.negative(f"{path}.{count}", probe.get(count))
+        if probe.get(count, 0) < 0:
+            causes.invalid(f"{path}.{count}", probe[count], NOT_NEGATIVE)
     grace = probe.get("terminationGracePeriodSeconds")
     if grace is not None:
         if grace <= 0:
@@ -58,8 +61,9 @@ def _check_handler(action: Document, path: str, causes: Causes) -> None:
     if not given:
         causes.required(path, "must specify a handler type")
         return
-    for kind in given[1:]:
-        causes.forbidden(f"{path}.{kind}", "may not specify more than 1 handler type")
+    if len(given) > 1:
+        for kind in given[1:]:
+            causes.forbidden(f"{path}.{kind}", "may not specify more than 1 handler type")
     kind, handler = given[0], action[given[0]]
     where = f"{path}.{kind}"
     if kind == "exec":

@@ -165,8 +165,11 @@ def _merge_label_keys(pod: Document) -> None:
     spec = pod["spec"]
     for constraint in spec.get("topologySpreadConstraints") or ():
         _merge_into(constraint, "matchLabelKeys", "In", labels)
+    every = spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
-        affinity = section(spec, "affinity", kind)
+        affinity = every.get(kind)
+        if not affinity:
+            continue
         terms = list(affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
         weighted = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
         terms += [entry.get("podAffinityTerm") or {} for entry in weighted]

@@ -63,10 +63,11 @@ def check_volumes(volumes: list[Document], path: str, causes: Causes) -> dict[st
 
 
 def _check_source(volume: Document, path: str, causes: Causes) -> None:
-    kinds = [kind for kind in _ORDER if kind in volume]
-    kinds += [kind for kind in volume if kind not in _CHECKS and kind != "name"]
-    for kind in kinds[1:]:
-        causes.forbidden(f"{path}.{kind}", "may not specify more than 1 volume type")
+    kinds = [kind for kind in volume if kind != "name"]
+    if len(kinds) > 1:
+        kinds.sort(key=lambda kind: _ORDER.get(kind, len(_ORDER)))  # others as they come
+        for kind in kinds[1:]:
+            causes.forbidden(f"{path}.{kind}", "may not specify more than 1 volume type")
     if kinds and (check := _CHECKS.get(kinds[0])):
         check(volume[kinds[0]], f"{path}.{kinds[0]}", causes)
 
@@ -243,4 +244,4 @@ _CHECKS: dict[str, Callable[[Document, str, Causes], None]] = {
     "projected": _check_projected,
     "csi": _check_csi,
 }
-_ORDER = tuple(_CHECKS)
+_ORDER = {kind: number for number, kind in enumerate(_CHECKS)}

@@ -56,10 +56,11 @@ def check_requirements(resources: Document, path: str, causes: Causes) -> None:
     if requests and (requests != limits or causes):
         _check_list(requests, f"{path}.requests", causes)
         _compare(requests, limits or {}, path, causes)
-    if limits or requests:
-        asked = (limits or {}).keys() | (requests or {}).keys()
-        if "cpu" not in asked and "memory" not in asked and any(map(is_huge_page, asked)):
-            causes.forbidden(path, "HugePages require cpu or memory")
+    for amounts in (requests, limits):
+        if amounts and ("cpu" in amounts or "memory" in amounts):
+            return
+    if any(is_huge_page(name) for amounts in (requests, limits) for name in amounts or ()):
+        causes.forbidden(path, "HugePages require cpu or memory")
 
 
 def is_huge_page(name: str) -> bool:

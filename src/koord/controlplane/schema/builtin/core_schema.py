@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import threading
 from functools import cache, cached_property
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,9 +11,9 @@ import msgspec
 from koord.api.patching.core_types import kinds, shape_of
 from koord.controlplane.api_errors import bad_request, unpatchable
 from koord.controlplane.schema.codec.bodies import parse
-from koord.controlplane.schema.codec.canonical import canonicalizer
+from koord.controlplane.schema.codec.canonical import canonicalizer, respeller
 from koord.controlplane.schema.codec.depth import is_too_deep
-from koord.controlplane.schema.codec.prechecks import hook, noting, proof
+from koord.controlplane.schema.codec.prechecks import document_type, hook, proof
 from koord.controlplane.schema.codec.walk import DocumentWalk
 from koord.kube.errors import ApiError
 
@@ -25,13 +23,8 @@ if TYPE_CHECKING:
     from koord.kube.errors import StatusCause
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 # Sent with the options of every group.
 _KINDS_OF_ALL_GROUPS = ("DeleteOptions", "Status")
-
-
-# Specs whose text is remembered as right, and the longest of them in bytes.
-_REMEMBERED, _LARGEST_REMEMBERED = 256, 16 << 10
 
 
 @cache
@@ -46,18 +39,22 @@ def core_schema(group: str, version: str, kind: str) -> CoreSchema:
 
 def metadata_of(text: msgspec.Raw) -> dict[str, Any] | None:
     """The metadata of an object from its JSON; None where only a whole decode can tell."""
+    decode, respell = _metadata()
     try:
-        _proved_metadata()(text)
-        value: dict[str, Any] = _decode(text)
+        value: dict[str, Any] = decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     encoded = _encode(value)
-    if memoryview(text) != encoded:  # Something may be repeated.
+    if memoryview(text) != encoded:  # Something may be repeated or unknown.
         return None
     if b"null" in encoded:
         value = {key: inner for key, inner in value.items() if inner is not None}
         if b"null" in _encode(value):
             return None
+    try:
+        respell(value)
+    except (TypeError, ValueError):
+        return None
     return value
 
 
@@ -75,8 +72,6 @@ class CoreSchema:
         self.type_name = kinds()[group, version, kind]
         self.api_version = f"{group}/{version}" if group else version
         self.kind = kind
-        self._specs: set[bytes] = set()
-        self._respelled = _RespelledQuantities()
 
     @cached_property
     def shape(self) -> Shape:
@@ -88,71 +83,45 @@ class CoreSchema:
         return proof(self.shape)
 
     @cached_property
-    def _proved(self) -> Any:
-        return msgspec.json.Decoder(self._proof, dec_hook=noting(self._respelled)).decode
+    def _typed(self) -> Any:
+        """Decodes a body that fits the kind; None for a shape without a type."""
+        kind = document_type(self.shape)
+        return msgspec.json.Decoder(kind).decode if kind is not None else None
+
+    @cached_property
+    def _respell(self) -> Any:
+        return respeller(self.shape)
 
     @cached_property
     def _tidy(self) -> Any:
         return canonicalizer(self.shape)
 
-    @cached_property
-    def _split(self) -> Any:
-        """Decodes everything but ``spec``, which stays text."""
-        fields = [
-            (f"f{number}", msgspec.Raw if key == "spec" else kind, default)
-            for number, (key, kind, default) in enumerate(
-                (field.encode_name, field.type, field.default)
-                for field in msgspec.structs.fields(self._proof)
-            )
-        ]
-        rename = {
-            f"f{number}": field.encode_name
-            for number, field in enumerate(msgspec.structs.fields(self._proof))
-        }
-        split = msgspec.defstruct(
-            "Split", fields, rename=rename, forbid_unknown_fields=True, gc=False
-        )
-        place = next(name for name, key in rename.items() if key == "spec")
-        decode = msgspec.json.Decoder(split, dec_hook=noting(self._respelled)).decode
-        return decode, attrgetter(place)
-
-    def _prove(self, body: bytes) -> None:
-        """Passes a body that fits the kind, else raises. A spec that has passed passes again.
-
-        The pods of one workload share theirs, which is most of their text.
-        """
-        if "spec" not in self.shape.fields:
-            self._proved(body)
-            return
-        decode, spec_of = self._split
-        spec = bytes(spec_of(decode(body)) or b"")
-        if spec in self._specs:
-            return
-        self._proved(body)
-        if len(spec) <= _LARGEST_REMEMBERED and not self._respelled.values and b"null" not in spec:
-            if len(self._specs) == _REMEMBERED:
-                self._specs.clear()
-            self._specs.add(spec)
-
     def decode(self, body: bytes, field_validation: str) -> tuple[Document, list[str]]:
         """The document of a request body without unknown fields; fills in apiVersion and kind."""
-        if self._proof is None:
+        document = self._read(body, field_validation)
+        if document is None:
             return self._walk_body(body, field_validation)
-        self._respelled.values.clear()
-        try:
-            self._prove(body)
-            document = _decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._walk_body(body, field_validation)
-        if is_too_deep(body, document):
-            return self._walk_body(body, field_validation)
-        # Nothing is repeated where encoding gives the same text again.
-        if field_validation != "Ignore" and _encode(document) != body.strip():
-            return self._walk_body(body, field_validation)
-        if self._respelled.values or b"null" in body:
-            self._tidy(document)
         self._check_kind(document)
         return document, []
+
+    def _read(self, body: bytes, field_validation: str) -> Document | None:
+        """The document of a body that needs no closer look; None for any other."""
+        if self._typed is None:
+            return None
+        try:
+            document: Document = self._typed(body)
+            # Nothing is repeated or unknown where encoding gives the same text again.
+            if field_validation != "Ignore" and _encode(document) != body.strip():
+                return None
+            if is_too_deep(body, document):
+                return None
+            if b"null" in body:
+                self._tidy(document)
+            elif self._respell is not None:
+                self._respell(document)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, ValueError):
+            return None
+        return document
 
     def prune(self, document: Document) -> list[str]:
         """Drops unknown fields and nulls and makes scalars canonical; gives the unknown paths.
@@ -223,20 +192,11 @@ class CoreSchema:
         )
 
 
-class _RespelledQuantities(threading.local):
-    """Quantities of the body at hand that are not canonical; every thread has a body at hand."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-
-    def append(self, value: Any) -> None:
-        self.values.append(value)
-
-
 @cache
-def _proved_metadata() -> Any:
+def _metadata() -> tuple[Any, Any]:
+    """How metadata is decoded and respelled."""
     shape = core_schema("", "v1", "Pod").shape.fields["metadata"].shape
-    return msgspec.json.Decoder(proof(shape), dec_hook=hook).decode
+    return msgspec.json.Decoder(document_type(shape)).decode, respeller(shape)
 
 
 def _version(api_version: str) -> str:

@@ -1,29 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes as msgspec types: a proof at the speed of C that a body needs no closer look.
+"""Shapes as msgspec types: a proof at the speed of C that a document needs no closer look.
 
-A body that decodes into the type of its shape has no unknown field, no value of a wrong type, and
-no quantity or time that would be written back in other words (:func:`noting` takes note of such
-quantities instead). Whatever fails goes through
+A document that converts into the :func:`proof` of its shape has no unknown field, no value of a
+wrong type, and no quantity or time that would be written back in other words. A body that decodes
+into its :func:`document_type` has no value of a wrong type; what encodes to the same text again had
+no unknown or repeated field. Whatever fails goes through
 :mod:`koord.controlplane.schema.codec.walk`, which alone decides: a type here may refuse too much,
-never too little. Nulls of structs and repeated keys pass and are looked for elsewhere.
+never too little. Nulls of structs pass and are looked for elsewhere.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
 from koord.api.patching.shapes import ANY, LIST, MAP, SCALAR, STRUCT, Shape
 from koord.controlplane.schema.codec.scalars import canonical_quantity, canonical_time
 
-
-class SupportsAppend(Protocol):
-    """What takes notes, as a list does."""
-
-    def append(self, value: Any) -> None:
-        """Takes one more."""
-        ...
+_typed_dict: Any = TypedDict  # of fields that are known at run time alone
 
 
 class _Quantity:
@@ -53,6 +48,13 @@ _SCALARS: dict[str, Any] = {
     SCALAR: str | int | float | bool,
     ANY: Any,
 }
+_PLAIN_SCALARS: dict[str, Any] = _SCALARS | {
+    "byte": str,
+    "double": int | float,
+    "time": str,
+    "micro-time": str,
+    "quantity": str | int | float,
+}
 
 
 def proof(shape: Shape) -> Any | None:
@@ -73,17 +75,16 @@ def hook(wanted: type, value: Any) -> Any:
     raise ValueError("not in canonical form")
 
 
-def noting(respelled: SupportsAppend) -> Any:
-    """As :func:`hook`, but lets readable quantities in other words pass and takes note of them."""
+def document_type(shape: Shape) -> Any | None:
+    """The type of plain documents of this shape; None for one that holds itself, or is open.
 
-    def noted(wanted: type, value: Any) -> Any:
-        if wanted is not _Quantity:
-            return hook(wanted, value)
-        if canonical_quantity(value) != value:
-            respelled.append(value)
-        return _QUANTITY
-
-    return noted
+    Texts that stand for quantities, times and bytes are any text: :mod:`.canonical` reads them.
+    Unknown fields are left out.
+    """
+    try:
+        return _plain(shape, {}, [])
+    except _RecursiveError:
+        return None
 
 
 class _RecursiveError(Exception):
@@ -115,4 +116,27 @@ def _struct(shape: Shape, known: dict[str, Any], above: list[str]) -> Any:
             forbid_unknown_fields=not shape.open,
             gc=False,
         )
+    return known[shape.name]
+
+
+def _plain(shape: Shape, known: dict[str, Any], above: list[str]) -> Any:
+    if shape.type == STRUCT:
+        return _plain_struct(shape, known, above)
+    if shape.type in (LIST, MAP):
+        assert shape.element is not None
+        element: Any = _plain(shape.element, known, above)
+        return list[element] if shape.type == LIST else dict[str, element]
+    return _PLAIN_SCALARS[shape.type]
+
+
+def _plain_struct(shape: Shape, known: dict[str, Any], above: list[str]) -> Any:
+    if shape.name in above or shape.open:
+        raise _RecursiveError
+    if shape.name not in known:
+        fields = {
+            key: _plain(field.shape, known, [*above, shape.name]) | None
+            for key, field in shape.fields.items()
+        }
+        name = shape.name.rpartition(".")[2]
+        known[shape.name] = _typed_dict(name, fields, total=False)
     return known[shape.name]

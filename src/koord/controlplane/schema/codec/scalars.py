@@ -8,10 +8,13 @@ import binascii
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from koord.base.memory.text_cache import LONGEST_TEXT
 from koord.kernels.quantity import Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 INT32 = range(-(2**31), 2**31)
 INT64 = range(-(2**63), 2**63)
@@ -56,6 +59,12 @@ def read(word: str, value: Any) -> Any:
         ValueError: a text that cannot be read; the message is worded as Kubernetes words it.
     """
     return _READERS[word](value)
+
+
+def reader(word: str) -> Callable[[Any], Any]:
+    """The same for one scalar."""
+    found: Callable[[Any], Any] = _READERS[word]
+    return found
 
 
 def canonical_quantity(value: Any) -> str:
