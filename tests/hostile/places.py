@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from tests.contract.api import Api, Document, at
+from tests.hostile import accounts
 from tests.real.fixtures import need
 from tests.real.plane import RealControlPlane
 
@@ -25,6 +26,8 @@ NODES = 8
 READY_SECONDS = 60.0
 STOP_SECONDS = 30.0
 LEASES = ("koord-scheduler", "koord-manager")
+# What a kube-apiserver of so small a machine is given: by default it works at 600 requests at once.
+_TWO_CORES = ("--max-requests-inflight=40", "--max-mutating-requests-inflight=20")
 _BIN = Path(sys.executable).parent
 _PROBE = Path(__file__).with_name("probed.py")
 
@@ -49,6 +52,22 @@ class Place:
         """A connection of its own; ``name`` is its user agent."""
         port, tls, headers = self.address()
         return Api(port, tls, {**headers, "User-Agent": name})
+
+    def tenant(self, namespace: str) -> Place:
+        """The same cluster for who has one namespace, which is made here.
+
+        On a real control plane it has an account of its own, with rights there alone.
+        """
+        admin = self.api("setup")
+        accounts.create(
+            admin, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        )
+        reached = self.kubeconfig
+        if self.name == "real":
+            accounts.tenant(admin, namespace)
+            reached = accounts.kubeconfig(admin, self.kubeconfig, namespace, "tenant")
+        admin.close()
+        return Place(self.folder, reached, self.name)
 
     def address(self) -> tuple[int, ssl.SSLContext, dict[str, str]]:
         """Port, trust and credentials as the kubeconfig says."""
@@ -190,9 +209,12 @@ def _embedded(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def _real(folder: Path) -> Iterator[Place]:
-    """A real kube-apiserver with koord-scheduler and koord-manager beside it."""
+    """A real kube-apiserver with koord-scheduler and koord-manager beside it.
+
+    All have accounts of their own, and the priority levels that deploy/policies has for them.
+    """
     need("etcd", "kube-apiserver")
-    with RealControlPlane(folder) as plane:
+    with RealControlPlane(folder, api_flags=_TWO_CORES) as plane:
         place = Place(folder, plane.kubeconfig, "real")
         try:
             api = place.api("setup")
@@ -210,12 +232,13 @@ def _real(folder: Path) -> Iterator[Place]:
             for number in range(NODES):
                 api.post(at("nodes"), _node(number))
                 api.patch(at("nodes", "", f"machine-{number}"), {"spec": {"taints": None}})
+            reached = _accounts(api, plane.kubeconfig)
             api.close()
-            common = ("--kubeconfig", str(plane.kubeconfig))
-            place.start("koord-scheduler", *common, "--port", "0")
+            scheduler, manager = ("--kubeconfig", reached[0]), ("--kubeconfig", reached[1])
+            place.start("koord-scheduler", *scheduler, "--port", "0")
             local = "127.0.0.1:0"
             place.start(
-                "koord-manager", *common, "--metrics-addr", local, "--health-probe-addr", local
+                "koord-manager", *manager, "--metrics-addr", local, "--health-probe-addr", local
             )
             _wait_for_leases(place)
             yield place
@@ -223,6 +246,15 @@ def _real(folder: Path) -> Iterator[Place]:
             plane.check()
         finally:
             place.stop()
+
+
+def _accounts(api: Api, admin: Path) -> list[str]:
+    """Makes what koord's programs may do, and what of the server they have; their kubeconfigs."""
+    names = LEASES
+    rights = [f"rbac/{name}.yaml" for name in (*names, "koord-webhook")]
+    levels = [f"policies/api-priority-{name}.yaml" for name in ("koord", "tenants")]
+    accounts.apply(api, *(accounts.DEPLOY / each for each in (*rights, *levels)))
+    return [str(accounts.kubeconfig(api, admin, accounts.SYSTEM, name)) for name in names]
 
 
 def _wait_for_leases(place: Place) -> None:

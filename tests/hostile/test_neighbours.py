@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.hostile.neighbour import Neighbour, Waits, p99
+from tests.hostile.neighbour import NAMESPACE, Neighbour, Waits, p99
 from tests.hostile.places import Place, running_place
 from tests.hostile.probed import longest
 
@@ -30,14 +30,16 @@ ATTACK_PATIENCE_SECONDS = 300.0
 # How many times as long as without the attack the worst but one of a hundred may wait. Other
 # programs use the machine too and one span has a hundred pods, so two pairs of spans count
 # together, one quiet and one attacked each, and more where they are not enough to tell.
-# Measured are 1.5 to 2.4 times in `koord up`. On a real control plane, which shares two cores with
-# the attacker, the API server alone makes a client wait 2 to 6 times as long that binds its pods
-# itself; pods that koord binds wait 0.9 to 2.5 times as much longer, and that counts. What
-# stands above that is for a machine that others use.
-FACTORS = {"embedded": 3.0, "real": 4.0}
+# Measured are 1.5 to 2.4 times in `koord up`. On a real control plane of two cores the API server
+# alone makes a client wait 3 to 12 times as long that binds its pods itself, although tenants have
+# few seats (deploy/policies): one request may be most of a second of its CPU (a patch of a pod of
+# 5,000 containers: 0.6), which no priority level takes from it again. Pods that koord binds wait
+# 0.6 to 2.4 times as much longer, and that counts. What stands above that is for a machine that
+# others use.
+FACTORS = {"embedded": 3.0, "real": 3.0}
 # How many times more than that may be worked meanwhile, also by the thread beside the loop, for
-# which nobody waits.
-WORK_SHARES = {"embedded": 1.5, "real": 4.0}
+# which nobody waits: and of a slow API server longer for each pod.
+WORK_SHARES = {"embedded": 1.5, "real": 5.0}
 PAIRS = 4
 # How long one request may hold the loop of `koord up`, and anything else: an attempt of an
 # oversized pod, or the look for garbage in what has come in ten seconds; as parts of the time in
@@ -48,6 +50,8 @@ HOLDS = {"request": 0.4, "other work": 1.0}
 # in the server's history: 60 to 200 MiB are measured, more the more attacks there is time for. That
 # the same again adds ever less is test_memory_afterwards'.
 GROWTH_BYTES = 500 << 20
+# Attackers are on machines of their own: theirs is not the CPU that the others are short of.
+_NICE = "5"
 _ROOT = Path(__file__).resolve().parents[2]
 BOTH = ["embedded", pytest.param("real", marks=pytest.mark.real)]
 
@@ -55,8 +59,11 @@ BOTH = ["embedded", pytest.param("real", marks=pytest.mark.real)]
 def attacked(place: Place, neighbour: Neighbour, seed: int, seconds: float) -> Waits:
     """What the neighbour sees meanwhile; prints which attacks there were."""
     command = [sys.executable, "-m", "tests.hostile.attacker"]
-    words = [str(place.folder), str(place.kubeconfig), str(seed), str(seconds), place.name]
-    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, cwd=_ROOT) as attacker:
+    reached = place.tenant(f"mallory-{seed}")
+    words = [str(place.folder), str(reached.kubeconfig), str(seed), str(seconds), place.name]
+    with subprocess.Popen(
+        ["nice", "-n", _NICE, *command, *words], stdout=subprocess.PIPE, cwd=_ROOT
+    ) as attacker:
         waits = neighbour.span(lambda: attacker.wait(ATTACK_PATIENCE_SECONDS + seconds))
         output, _ = attacker.communicate()
     assert attacker.returncode == 0
@@ -67,7 +74,7 @@ def attacked(place: Place, neighbour: Neighbour, seed: int, seconds: float) -> W
 def check_neighbour(name: str, folder: Path, seed: int, seconds: float) -> None:
     """One tenant attacks twice, and again where that is not enough to tell."""
     with running_place(name, folder) as place:
-        neighbour = Neighbour(place.api("alice"), place, binds=name == "real")
+        neighbour = Neighbour(place.tenant(NAMESPACE).api("alice"), place, binds=name == "real")
         neighbour.start()
         neighbour.span(partial(time.sleep, 2.0))
         since, leases, memory = time.monotonic(), place.leases(), [place.resident_bytes()]

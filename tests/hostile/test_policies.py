@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import ssl
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,9 @@ from koord.kube import crds as installing
 from koord.kube.client import Client
 from koord.kube.transport.http import HttpTransport
 from koord.kube.transport.messages import APPLY_PATCH, MERGE_PATCH, Request, Response, Transport
+from tests.contract import api as plain
 from tests.controlplane.plane import Api, with_api
+from tests.hostile import accounts
 from tests.real.fixtures import need
 from tests.real.plane import RealControlPlane
 from tests.real.rbac.account import Account
@@ -28,6 +32,8 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 BOUND, OWN = (
     DEPLOY / "policies" / f"{name}.yaml" for name in ("bound-pod-annotations", "koordlet-own-node")
 )
+LEVELS = [DEPLOY / "policies" / f"api-priority-{name}.yaml" for name in ("koord", "tenants")]
+FLOW_SCHEMAS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
 DECIDED = (
     keys.EXTENDED_RESOURCE_SPEC,
     keys.DEVICE_ALLOCATED,
@@ -226,3 +232,39 @@ async def _bound_koordlet(account: Account) -> HttpTransport:
             account._config, token=token, authorization="", client_certificate="", client_key=""
         )
     )
+
+
+@pytest.mark.real
+def test_koord_and_tenants_are_on_levels_of_their_own(plane: RealControlPlane) -> None:
+    admin = plain.Api(plane.port, plane.tls())
+    accounts.apply(admin, *LEVELS)
+    schemas = {
+        name: admin.get(f"{FLOW_SCHEMAS}/{name}").ok["metadata"]["uid"]
+        for name in ("koord", "koord-tenants", "kube-system-service-accounts")
+    }
+    who = {
+        (SYSTEM, "koord-scheduler"): "koord",
+        ("default", "batch"): "koord-tenants",
+        ("kube-system", "controller"): "kube-system-service-accounts",
+    }
+    trust = ssl.create_default_context(cafile=plane.authority.certificate)
+    for (namespace, name), schema in who.items():
+        account = {"kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+        space = {"kind": "Namespace", "metadata": {"name": namespace}}
+        for each in (space, account):
+            accounts.create(admin, {"apiVersion": "v1"} | each)
+        token = accounts.token(admin, namespace, name)
+        api = plain.Api(plane.port, trust, {"Authorization": f"Bearer {token}"})
+        deadline = time.monotonic() + 60
+        # The API server hears of a schema a moment later.
+        while _schema(api) != schemas[schema]:
+            assert time.monotonic() < deadline, (name, schema)
+            time.sleep(0.05)
+        api.close()
+    admin.close()
+
+
+def _schema(api: plain.Api) -> str:
+    """Of which the API server took the last request to be."""
+    headers = {name.lower(): value for name, value in api.get(PODS).headers.items()}
+    return headers["x-kubernetes-pf-flowschema-uid"]

@@ -16,7 +16,8 @@ from collections.abc import Callable
 import pytest
 
 from koord.controlplane.frontends import bodies, connections
-from koord.controlplane.storage.watch import WatchCursor
+from koord.controlplane.storage.store import Store
+from koord.controlplane.storage.watch import _BATCH_BYTES, WatchCursor, WatchScope
 from koord.kube.transport.messages import Request, Response
 from tests.hostile.served import CONFIGS, END_SECONDS, Target, attack, config_map, encoded
 
@@ -122,6 +123,34 @@ def test_watches_that_never_read() -> None:
         await until(lambda: not target.plane._front._watches)
 
     attack(test)
+
+
+@pytest.mark.parametrize("prefix", ["", "default/"], ids=["shared events", "its own"])
+def test_a_watch_that_reads_slowly_is_handed_little_at_a_time(prefix: str) -> None:
+    """The log may have 64 MiB: whoever reads on after a while would hold all of it, each watch."""
+    large, count = 200_000, 40
+
+    async def story() -> int:
+        store = Store()
+        collection = store.collection("configmaps")
+        scope = WatchScope(prefix, None, None, lambda version, end: b"")
+        start = collection.position(store.version)
+        watch = WatchCursor(collection, scope, start, [], lambda: store.version, None)
+        for number in range(count):
+            meta = {"namespace": "default", "name": f"a{number}", "uid": f"{number}"}
+            data = {"a": "x" * large}
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+            store.put("configmaps", body, ())
+        await store.settled()
+        seen = 0
+        while seen < count:
+            events = await watch.read()
+            assert sum(map(len, events)) <= _BATCH_BYTES + 2 * large
+            seen += len(events)
+        await watch.close()
+        return seen
+
+    assert asyncio.run(story()) == count
 
 
 def test_a_thousand_idle_watches() -> None:

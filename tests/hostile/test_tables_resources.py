@@ -16,6 +16,7 @@ from koord.api.kinds.node import Node
 from koord.api.kinds.pod import Pod
 from koord.controllers.cluster.node_table import ABSENT, PODS, NodeTable
 from koord.controllers.cluster.pods import CountedRequests, PodInfo, Shapes
+from koord.controllers.scheduler.framework.feasibility import participants
 from koord.controllers.scheduler.framework.rejection import MOST_REASONS
 from koord.controllers.scheduler.plugins.noderesources import fit
 from koord.controllers.scheduler.plugins.reservation.state.columns import ReservationColumns
@@ -63,6 +64,27 @@ def test_what_is_kept_by_lists_of_names_is_bounded_by_the_names() -> None:
     tracemalloc.stop()
     assert sizes[0] > 0
     assert sizes[-1] <= 3 * sizes[0], sizes
+
+
+def test_kinds_of_pods_are_bounded_by_the_names_that_they_request() -> None:
+    """Kinds are known by the names: those of a thousand pods would be a gigabyte."""
+    stock = Stock(only=("NodeResourcesFit",))
+    stock.add(node("n0"))
+    table = stock.decider._participants
+    for number in range(0, 100 * 500, 500):
+        names = {f"tenant.example/resource-{number + i:06}": "1" for i in range(500)}
+        stock.where(pod(f"greedy-{number}", cpu="1", requests=names))
+        kinds = table._kinds
+        assert kinds.size == sum(len(key[1]) for key in kinds._entries) <= participants._NAMES
+    assert 20 < len(kinds) < 100
+
+
+def test_kinds_of_pods_are_bounded_by_their_number() -> None:
+    stock = Stock(only=("NodeResourcesFit",))
+    stock.add(node("n0"))
+    for number in range(participants._KINDS + 100):
+        stock.where(pod(f"p{number}", cpu="1", requests={f"tenant.example/r-{number}": "1"}))
+    assert len(stock.decider._participants._kinds) == participants._KINDS
 
 
 def test_reasons_are_in_order_and_only_what_is_short() -> None:

@@ -35,6 +35,7 @@ class Module:
         folder: name of its folder, with ``go.mod``, ``go.sum`` and ``tools.go``.
         programs: name of each binary and the package that it is built from.
         linker: flags for the linker.
+        tags: of what is left out of the programs.
         texts: name of each further file and what of the (first) required module it is put
             together from.
     """
@@ -42,12 +43,14 @@ class Module:
     folder: str
     programs: dict[str, str]
     linker: str = "-s -w"
+    tags: str = ""
     texts: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def flags(self) -> tuple[str, ...]:
         """How ``go build`` is called. No path of this machine gets into a binary."""
-        return ("-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", self.linker)
+        tags = ("-tags", self.tags) if self.tags else ()
+        return ("-trimpath", "-buildvcs=false", "-mod=readonly", *tags, "-ldflags", self.linker)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -99,6 +102,8 @@ def _helm() -> str:
 
 
 _KUBERNETES_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+_CONTAINERD = "github.com/containerd/containerd/v2/cmd"
+_CONTAINERD_PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr")
 # How its nodes and pods behave: ready at once, ended when deleted.
 _STAGES = (
     "node/fast/node-initialize",
@@ -126,6 +131,11 @@ MODULES = (
         _stamped(OLDER_KUBERNETES),
     ),
     Module("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}, _helm()),
+    Module(
+        "containerd",
+        {name: f"{_CONTAINERD}/{name}" for name in _CONTAINERD_PROGRAMS},
+        tags="no_btrfs no_devmapper no_zfs",
+    ),
 )
 
 

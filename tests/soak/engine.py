@@ -13,6 +13,7 @@ from hypothesis.control import current_build_context
 from hypothesis.reporting import with_reporter
 
 Over = Callable[[], bool]
+"""Whether a subject's time is over."""
 # So many at a time, since hypothesis remembers all that one run has tried.
 _CHUNK = 500
 _BLOB = re.compile(r"@reproduce_failure\('([^']*)', (b'(?:[^'\\]|\\.)*')\)")

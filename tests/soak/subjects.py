@@ -7,6 +7,7 @@ import asyncio
 import importlib
 import random
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,6 +26,7 @@ from tests.controllers.descheduler.planned_histories import live as planned_roun
 from tests.controllers.scheduler.histories.cluster import History, live
 from tests.controllers.scheduler.histories.steps import HISTORIES, Step, tell
 from tests.controllers.webhook.histories.world import live as admission
+from tests.hostile.endurance import check_endurance
 from tests.hostile.test_koordlet import check_koordlet
 from tests.hostile.test_neighbours import check_neighbour
 from tests.scenes.place import MissingPlaceError
@@ -216,6 +218,28 @@ class HostileTenant:
             check_neighbour("embedded", Path(folder), seed, seconds)
 
 
+class HostileHour:
+    """One cluster that is attacked for all of the turn. A history: seed, seconds."""
+
+    name = "hostile/endurance"
+
+    def explore(self, over: Over) -> Outcome:
+        """See :class:`Subject`."""
+        if over():
+            return Outcome(0)
+        try:
+            check_endurance("embedded", random.SystemRandom().getrandbits(31), over)
+        except Exception as error:
+            return Outcome(1, error)  # Kept as no case: it would take the ordinary tests as long.
+        return Outcome(1)
+
+    def replay(self, history: Any) -> None:
+        """See :class:`Subject`."""
+        seed, seconds = history
+        end = time.monotonic() + seconds
+        check_endurance("embedded", seed, lambda: time.monotonic() >= end)
+
+
 class HostileNode:
     """Tenants who attack koordlet. A history: seed, seconds of an attack."""
 
@@ -251,6 +275,7 @@ def subjects() -> Iterator[Subject]:
     yield SeededHistories(f"{moves}/migration/histories", migrations, _MIGRATION_STEPS)
     yield SeededHistories(f"{moves}/planned_histories", planned_rounds, _MIGRATION_STEPS)
     yield HostileTenant()
+    yield HostileHour()
     yield HostileNode()
     for path in sorted(_TESTS.rglob("test_*.py")):
         if path.parent.name == "soak" or "(RuleBasedStateMachine)" not in path.read_text():

@@ -24,6 +24,7 @@ def test_everything_that_has_histories_is_found(known: dict[str, Subject]) -> No
     assert not any("soak" in name for name in known)
     assert {
         "agent/test_day",
+        "hostile/endurance",
         "controllers/scheduler/test_histories",
         "controllers/scheduler/plugins/coscheduling/test_gangs_machine:Gangs",
         "loop/test_histories:LoopHistories",

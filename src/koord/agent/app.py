@@ -15,6 +15,7 @@ from koord.agent.executor.audit import AuditLog, reporter
 from koord.agent.executor.startup import open_executor
 from koord.agent.executor.write_events import WritePlanned
 from koord.agent.hooks import registry as hooks
+from koord.agent.hooks.creation import CreationHooks
 from koord.agent.hooks.options import machine_options
 from koord.agent.hooks.reconciliation.reconciler import Reconciler
 from koord.agent.metrics.collection_loop import CollectionLoop
@@ -117,6 +118,8 @@ class Agent:
 
     Attributes:
         supervisor: keeps each loop going, whatever another fails of.
+        creation: the hooks as a container runtime asks for them.
+        runtime_status: what the delivery by a runtime tells of itself; empty without one.
 
     Raises:
         KoordError: the journal cannot be read, an outside plugin makes no sense, or the client
@@ -168,9 +171,9 @@ class Agent:
             options.audit_max_disk_space_mb, options.audit_verbose,
         )  # fmt: skip
         self.executor = self._open_executor()
-        self.reconciler = Reconciler(
-            self._hooks(), self.executor, machine, supervisor=self.supervisor
-        )
+        hooked = self._hooks()
+        self.reconciler = Reconciler(hooked, self.executor, machine, supervisor=self.supervisor)
+        self.creation = CreationHooks(hooked, self.executor, machine, self.supervisor)
         self.evictor = self._evictor()
         limits_io = self.gates.enabled("BlkIOReconcile") and options.acts
         self.volumes = BoundVolumes(services.client, self.supervisor) if limits_io else None
@@ -181,6 +184,7 @@ class Agent:
         self._make_reports()
         self._ready = asyncio.Event()
         self._acting = self._restored = False
+        self.runtime_status: Callable[[], dict[str, Any]] = dict
 
     def _make_reports(self) -> None:
         options, machine, around = self.options, self.machine, self._services
@@ -237,6 +241,17 @@ class Agent:
             collector_states, self.cache, snapshot, self._settings, now_ms, self.metric.last,
             self.executor,
         )  # fmt: skip
+
+    def restate(self, uid: str) -> None:
+        """A runtime begins a pod: what hooks want of its cgroup is written now."""
+        with self.supervisor.round("hooks"):
+            self.reconciler.restate(uid)
+
+    def recheck(self) -> None:
+        """A runtime may have written any file: all are compared now."""
+        with self.supervisor.round("hooks"):
+            self.executor.recheck()
+            self.executor.settle()
 
     async def run(self) -> None:
         """Works until cancelled; then strategies and hooks take back what they hold.

@@ -31,6 +31,12 @@ _STRATEGIES = (
     "cpu_evict_cool_time_seconds", "memory_evict_interval_seconds",
     "memory_evict_cool_time_seconds", "only_evict_by_api",
 )  # fmt: skip
+_NRI = (
+    "runtime_hooks_nri_socket_path", "runtime_hooks_nri_plugin_name",
+    "runtime_hooks_nri_plugin_index", "runtime_hooks_nri_connect_timeout",
+    "runtime_hooks_nri_backoff_duration", "runtime_hooks_nri_backoff_factor",
+    "runtime_hooks_nri_backoff_steps", "runtime_hooks_nri_backoff_cap",
+)  # fmt: skip
 _KUBELET = (
     "kubelet_ca", "kubelet_skip_verify", "kubelet_sync_timeout", "kubelet_preferred_address_type",
     "kubelet_insecure_tls", "kubelet_read_only_port",
@@ -68,6 +74,8 @@ PAIRS = (
          "--collect-res-used-interval below 1s", False, lambda options: not options.acts),
     Pair(_KUBELET, "--pods-from=apiserver and --disable-query-kubelet-config", False,
          lambda options: _from_api(options) and options.disable_query_kubelet_config),
+    Pair(_NRI, "--enable-nri-runtime-hook=false", False,
+         lambda options: not options.enable_nri_runtime_hook),
     Pair(("kubelet_sync_interval",), "--pods-from=apiserver", False, _from_api),
     Pair(("kubelet_ca", "kubelet_skip_verify"), "--kubelet-insecure-tls", False,
          lambda options: options.kubelet_insecure_tls),

@@ -27,6 +27,8 @@ _FROM_MODE = ""
 # Below this, measuring and acting are switched off altogether.
 _LEAST_COLLECT_SECONDS = 1.0
 _NODE_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
+_NRI_NAME = re.compile(r"[A-Za-z0-9_.+-]{1,253}", re.ASCII)
+_NRI_INDEX = re.compile(r"[0-9]{2}", re.ASCII)
 # koordlet's own, which it makes where they are not there.
 _DIRECTORIES = ("state_dir", "audit_log_dir", "prediction_checkpoint_filepath")
 
@@ -79,6 +81,16 @@ class AgentOptions(SecurePortOptions):
     runtime_hooks_reconcile_interval: Annotated[float, "directories of QoS classes"] = 10.0
     disable_unset_cpu_quota: Annotated[bool, "keep the quota of pods with bound CPUs"] = False
     hami_core_library_directory_path: Annotated[str, "HAMi-core"] = "/usr/local/vgpu/libvgpu.so"
+
+    enable_nri_runtime_hook: Annotated[bool, "serve a container runtime's NRI"] = True
+    runtime_hooks_nri_socket_path: Annotated[str, "beneath --var-run-root-dir"] = "nri/nri.sock"
+    runtime_hooks_nri_plugin_name: Annotated[str, "as the runtime knows it"] = "koordlet_nri"
+    runtime_hooks_nri_plugin_index: Annotated[str, "its place among plugins, 00 to 99"] = "00"
+    runtime_hooks_nri_connect_timeout: Annotated[float, "to connect and register"] = 6.0
+    runtime_hooks_nri_backoff_duration: Annotated[float, "pause before another try"] = 1.0
+    runtime_hooks_nri_backoff_factor: Annotated[float, "by what it grows"] = 2.0
+    runtime_hooks_nri_backoff_steps: Annotated[int, "how often it grows"] = 2**31 - 1
+    runtime_hooks_nri_backoff_cap: Annotated[float, "the longest; never above a minute"] = 60.0
 
     pods_from: Annotated[str, "where pods come from: kubelet, or apiserver"] = "kubelet"
     kubelet_sync_interval: Annotated[float, "how often pods are read"] = 10.0
@@ -155,10 +167,20 @@ class AgentOptions(SecurePortOptions):
         if self.node_name and not _NODE_NAME.fullmatch(self.node_name):
             expected = "a node's name as kubectl get nodes lists it: a-z, 0-9, - and ."
             raise KoordError("--node-name", "", self.node_name, expected)
+        self._check_nri()
         self._check_files()
         self.check_secure_port()
         self.listen()
         self.gates()
+
+    def _check_nri(self) -> None:
+        """As runtimes demand of a plugin: they refuse another one, again and again."""
+        name, index = self.runtime_hooks_nri_plugin_name, self.runtime_hooks_nri_plugin_index
+        if not _NRI_NAME.fullmatch(name):
+            expected = "letters, digits, and any of _ . + -"
+            raise KoordError("--runtime-hooks-nri-plugin-name", "", name, expected)
+        if not _NRI_INDEX.fullmatch(index):
+            raise KoordError("--runtime-hooks-nri-plugin-index", "", index, "two digits")
 
     def _check_files(self) -> None:
         """What is named and there is of the right kind: nothing says so until it is used."""

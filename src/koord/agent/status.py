@@ -62,6 +62,7 @@ def agent_status(agent: Agent, clock: Clock) -> Document:
             {"hook": hook, "scope": scope, "error": error}
             for (hook, scope), error in sorted(agent.reconciler.problems().items())
         ],
+        "runtime": agent.runtime_status(),
         "ignoredAnnotations": [each._asdict() for each in agent.annotations.ignored],
         "writes": [
             {**deed._asdict(), "at_seconds": seconds_text(deed.at_seconds)}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _RINGS = "samples are kept in rings in memory"
 _DEPRECATED = "has none in the original either"
-_NO_SERVER = "hooks are delivered by the reconciler alone"
+_NO_SERVER = "there is no hook server: hooks come by NRI and by the reconciler"
 _LOG = "the log goes to standard error, one line a message"
 _NO_RUNTIME = "the container runtime is not asked"
 
@@ -52,15 +52,6 @@ UNUSED: Mapping[str, str] = {
     "runtime-hooks-config-path": _NO_SERVER,
     "runtime-hooks-host-endpoint": _NO_SERVER,
     "runtime-hooks-disable-stages": _NO_SERVER,
-    "enable-nri-runtime-hook": _NO_SERVER,
-    "runtime-hooks-nri-socket-path": _NO_SERVER,
-    "runtime-hooks-nri-plugin-name": _NO_SERVER,
-    "runtime-hooks-nri-plugin-index": _NO_SERVER,
-    "runtime-hooks-nri-connect-timeout": _NO_SERVER,
-    "runtime-hooks-nri-backoff-duration": _NO_SERVER,
-    "runtime-hooks-nri-backoff-factor": _NO_SERVER,
-    "runtime-hooks-nri-backoff-steps": _NO_SERVER,
-    "runtime-hooks-nri-backoff-cap": _NO_SERVER,
 }
 
 OWN = frozenset(

@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from koord.kube.errors import ApiError
+from koord.kube.errors import unless_missing
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Sequence
 
     from koord.api.kinds.meta import Object
     from koord.api.kinds.registry import Kind
     from koord.base.documents import Document
     from koord.kube.client import Client
-
-T = TypeVar("T")
-_NOT_FOUND = 404
 
 
 class LiveCluster:
@@ -59,13 +56,13 @@ class LiveCluster:
         """As :meth:`all`, each object whole and as it was sent; its kind is not said in it."""
         key = kind.group, kind.name
         if key not in self._documents:
-            found = self._runner.run(_unless_missing(self._client.list(kind)))
+            found = self._runner.run(unless_missing(self._client.list(kind)))
             self._documents[key] = list(found.items) if found is not None else []
         return self._documents[key]
 
     def document(self, kind: Kind, name: str, namespace: str) -> Document | None:
         """As :meth:`get`, the object whole and as it was sent; it is asked for each time."""
-        return self._runner.run(_unless_missing(self._client.get(kind, name, namespace)))
+        return self._runner.run(unless_missing(self._client.get(kind, name, namespace)))
 
     def _listed(self, kind: Kind) -> list[Any] | None:
         key = kind.group, kind.name
@@ -74,17 +71,8 @@ class LiveCluster:
         return self._lists[key]
 
     async def _got(self, kind: Kind, name: str, namespace: str) -> Object | None:
-        return await _unless_missing(self._client.get(kind.type, name, namespace))
+        return await unless_missing(self._client.get(kind.type, name, namespace))
 
     async def _pages(self, kind: Kind) -> list[Any] | None:
-        found = await _unless_missing(self._client.list(kind.type))
+        found = await unless_missing(self._client.list(kind.type))
         return None if found is None else list(found.items)
-
-
-async def _unless_missing(answer: Awaitable[T]) -> T | None:
-    try:
-        return await answer
-    except ApiError as error:
-        if error.http_status != _NOT_FOUND:
-            raise
-        return None

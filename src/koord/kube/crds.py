@@ -11,7 +11,7 @@ from koord.api.crdcompare import Difference, Side, compare
 from koord.api.kinds.registry import Kind
 from koord.base.documents import Document
 from koord.base.errors import Code, KoordError
-from koord.kube.errors import ApiError
+from koord.kube.errors import unless_missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -25,7 +25,6 @@ CRD = Kind(
 FIELD_MANAGER = "koord"
 
 _POLL_SECONDS = 0.2
-_NOT_FOUND = 404
 
 
 class InstallResult(StrEnum):
@@ -58,7 +57,7 @@ async def install(
     """
     for document in documents:
         name = document["metadata"]["name"]
-        before = await _get_if_present(client, kind, name)
+        before = await unless_missing(client.get(kind, name))
         after = await client.apply(
             document, kind=kind, force=force, dry_run=dry_run, field_manager=FIELD_MANAGER
         )
@@ -73,7 +72,7 @@ async def install(
 
 async def is_defined(client: Client, name: str) -> bool:
     """Whether a cluster has a definition, established or not."""
-    return await _get_if_present(client, CRD, name) is not None
+    return await unless_missing(client.get(CRD, name)) is not None
 
 
 async def wait_established(client: Client, names: Sequence[str], timeout_seconds: float) -> None:
@@ -86,7 +85,7 @@ async def wait_established(client: Client, names: Sequence[str], timeout_seconds
     deadline = loop.time() + timeout_seconds
     for name in names:
         while True:
-            found = await _get_if_present(client, CRD, name)
+            found = await unless_missing(client.get(CRD, name))
             conditions = _conditions(found or {})
             if conditions.get("Established", {}).get("status") == "True":
                 break
@@ -166,15 +165,6 @@ def _check(name: str, ours: Document, theirs: Document | None) -> DefinitionComp
     else:
         state = DefinitionState.NEWER if sides else DefinitionState.CURRENT
     return DefinitionComparison(name, state, differences)
-
-
-async def _get_if_present(client: Client, kind: Kind, name: str) -> Document | None:
-    try:
-        return await client.get(kind, name)
-    except ApiError as error:
-        if error.http_status != _NOT_FOUND:
-            raise
-        return None
 
 
 def _conditions(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeVar
+
 from koord.api.wirestruct import WireStruct, emitted
 from koord.base.errors import Code, KoordError, one_line
 
-_FORBIDDEN = 403
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+T = TypeVar("T")
+_FORBIDDEN, _NOT_FOUND = 403, 404
 
 
 class StatusCause(WireStruct):
@@ -112,6 +118,20 @@ def causes_of(error: ApiError) -> list[StatusCause]:
     return error.status.details.causes if error.status.details else []
 
 
+async def unless_missing(answer: Awaitable[T]) -> T | None:
+    """The answer to a request about an object or a kind; None where the server has no such one.
+
+    Raises:
+        ApiError: the server refuses for another reason.
+    """
+    try:
+        return await answer
+    except ApiError as error:
+        if error.http_status != _NOT_FOUND:
+            raise
+        return None
+
+
 def is_definition_going(error: ApiError) -> bool:
     """Whether nothing can be created because the kind's definition is being deleted."""
     terminating = "custom resource definition is terminating"
@@ -126,4 +146,5 @@ __all__ = [
     "TransportError",
     "causes_of",
     "is_definition_going",
+    "unless_missing",
 ]

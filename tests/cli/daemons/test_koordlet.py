@@ -85,6 +85,14 @@ def test_the_name_of_the_node_comes_from_the_environment(monkeypatch: pytest.Mon
         (["--node-name", "Node1"], "--node-name: got 'Node1', expected a node's name"),
         (["--node-name", "n1."], "--node-name: got 'n1.', expected a node's name"),
         (
+            ["--runtime-hooks-nri-plugin-index", "7"],
+            "--runtime-hooks-nri-plugin-index: got '7', expected two digits",
+        ),
+        (
+            ["--runtime-hooks-nri-plugin-name", "a b"],
+            "--runtime-hooks-nri-plugin-name: got 'a b', expected letters, digits, and any of",
+        ),
+        (
             ["--state-dir", "/etc/passwd"],
             "--state-dir: got '/etc/passwd', expected a directory, which koordlet makes",
         ),
@@ -132,9 +140,7 @@ def test_the_originals_daemonset_starts_as_it_is() -> None:
     assert (options.addr, options.cgroup_root_dir, verbosity) == (":9317", "/host-cgroup/", 4)
     assert options.gates().enabled("CPUEvict")
     assert (options.collect_res_used_interval, options.only_evict_by_api) == (2.0, True)
-    assert without_effect(words) == [
-        "enable-nri-runtime-hook", "logtostderr", "report-interval", "tsdb-path",
-    ]  # fmt: skip
+    assert without_effect(words) == ["logtostderr", "report-interval", "tsdb-path"]
     assert without_effect(HERE) == []
     assert parse([*HERE, "--v=3"])[2] == parse([*HERE, "-v3"])[2] == parse([*HERE, "-v", "3"])[2]
 

@@ -134,7 +134,7 @@ class WatchCursor:
             return []
         low = self._position - collection.first
         high = min(collection.published - collection.first, low + BATCH)
-        changes = collection.log[low:high]
+        changes = _as_many_as_fit(collection.log[low:high])
         self._position += len(changes)
         if not scope.prefix and scope.match is None and scope.render is None:
             events = [change.event or collection.event_of(change) for change in changes]
@@ -196,6 +196,16 @@ def at_version(body: bytes, version: int) -> bytes:
     document = msgspec.json.decode(body)
     document["metadata"]["resourceVersion"] = str(version)
     return msgspec.json.encode(document)
+
+
+def _as_many_as_fit(changes: list[Change]) -> list[Change]:
+    """The first of them, one at least: whoever watches and reads slowly holds what is taken."""
+    size = 0
+    for number, change in enumerate(changes):
+        if size >= _BATCH_BYTES:
+            return changes[:number]
+        size += len(change.entry.body)
+    return changes
 
 
 def _batch(events: Iterator[bytes]) -> tuple[list[bytes], bool]:

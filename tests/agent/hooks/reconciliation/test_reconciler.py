@@ -6,33 +6,21 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from koord.agent.executor.host_executor import ExecutorOptions, HostExecutor
-from koord.agent.executor.journal import Journal
-from koord.agent.executor.writers.cgroup_files import CgroupFileWriter, NativeCgroupFiles
 from koord.agent.hooks.base_hook import BaseHook
-from koord.agent.hooks.builtin.batch_resource import BatchResource
-from koord.agent.hooks.builtin.cpu_normalization import CPUNormalization
-from koord.agent.hooks.builtin.cpuset_allocator import CPUSetAllocator
 from koord.agent.hooks.builtin.group_identity import GroupIdentity
 from koord.agent.hooks.hook import ContainerContext, HookResponse, PodContext
 from koord.agent.hooks.reconciliation.reconciler import LATEST_TICKS, Reconciler
 from koord.agent.hooks.reconciliation.sandbox import sandbox_directory, sandbox_name
-from koord.agent.host.machine import Machine
 from koord.agent.states.pod_state import PodState
 from koord.agent.states.snapshot import SnapshotPart
-from koord.base.clock import VirtualClock
 from koord.base.errors import KoordError
-from koord.kernels.cgroup import Base, Hierarchy
-from koord.kernels.cgroup_parse import Version
 from tests.agent.hooks.build import (
     BATCH_CPU,
     BATCH_MEMORY,
-    LAYOUT,
     POOLS,
     STATUS,
     container,
@@ -41,13 +29,8 @@ from tests.agent.hooks.build import (
     qualities,
     snapshot,
 )
+from tests.agent.hooks.tree_node import TreeNode
 
-FILES = {
-    "cpu": {"cpu.shares": "1024", "cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000",
-            "cpu.bvt_warp_ns": "0", "cgroup.procs": "", "tasks": ""},
-    "cpuset": {"cpuset.cpus": "0-15"},
-    "memory": {"memory.limit_in_bytes": "-1"},
-}  # fmt: skip
 BATCH = container("main", {BATCH_CPU: "500"}, {BATCH_CPU: "500", BATCH_MEMORY: "1Gi"})
 LIMITED = container("main", {"cpu": "1"}, {"cpu": "1"})
 RATIO = "node.koordinator.sh/cpu-normalization-ratio"
@@ -88,55 +71,16 @@ class Broken(BaseHook):
         return HookResponse({"cpu.shares": 77}, reason="r")
 
 
-class Node:
-    def __init__(self, root: Path, *extra: BaseHook) -> None:
-        self.root = root
-        for directory in ("", "kubepods", "kubepods/burstable", "kubepods/besteffort"):
-            self.make(directory)
-        self.clock = VirtualClock()
-        self.hierarchy = Hierarchy(root / "cgroup", Version.V1)
-        kinds = [CgroupFileWriter({Base.CGROUP: NativeCgroupFiles(self.hierarchy)})]
-        journal = Journal(root / "state", "boot")
-        self.executor = HostExecutor(kinds, journal, self.clock, ExecutorOptions(Version.V1))
-        self.machine = cast("Machine", SimpleNamespace(layout=LAYOUT, hierarchy=self.hierarchy))
-        settings = options()
-        hooks = [BatchResource(settings), CPUNormalization(settings), CPUSetAllocator(settings),
-                 GroupIdentity(settings), *extra]  # fmt: skip
-        self.reconciler = Reconciler(hooks, self.executor, self.machine)
-
-    def make(self, directory: str) -> None:
-        for subsystem, files in FILES.items():
-            place = self.root / "cgroup" / subsystem / directory
-            place.mkdir(parents=True, exist_ok=True)
-            for name, text in files.items():
-                if not (place / name).exists():
-                    (place / name).write_text(text)
-
-    def start(self, state: PodState, sandbox: str = "") -> PodState:
-        for directory in (state.directory, *(c.directory for c in state.containers)):
-            self.make(directory)
-        if sandbox:
-            self.make(f"{state.directory}/{sandbox}")
-        return state
-
-    def says(self, directory: str, file: str) -> str:
-        subsystem = file.split(".")[0]
-        return (self.root / "cgroup" / subsystem / directory / file).read_text().strip()
-
-    def cpu(self, directory: str) -> list[str]:
-        return [self.says(directory, f"cpu.{name}") for name in ("shares", "cfs_quota_us")]
-
-
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+def node(tmp_path: Path) -> TreeNode:
+    return TreeNode(tmp_path)
 
 
 def inner(state: PodState, index: int = 0) -> str:
     return state.containers[index].directory
 
 
-def test_a_be_pod_gets_its_limits_and_loses_them(node: Node) -> None:
+def test_a_be_pod_gets_its_limits_and_loses_them(node: TreeNode) -> None:
     state = node.start(pod("BE", "BestEffort", [BATCH]))
     node.reconciler.changed(snapshot(state, slo=SLO, nrt=POOLS))
     for directory in (state.directory, inner(state)):
@@ -150,7 +94,7 @@ def test_a_be_pod_gets_its_limits_and_loses_them(node: Node) -> None:
     assert node.executor.failures() == []
 
 
-def test_an_edit_by_hand_comes_back_within_one_reconcile(node: Node) -> None:
+def test_an_edit_by_hand_comes_back_within_one_reconcile(node: TreeNode) -> None:
     batch = node.start(pod("BE", "BestEffort", [BATCH]))
     shared = node.start(pod("LS", "Burstable", uid="u2"))
     node.reconciler.changed(snapshot(batch, shared, slo=SLO, nrt=POOLS))
@@ -162,7 +106,7 @@ def test_an_edit_by_hand_comes_back_within_one_reconcile(node: Node) -> None:
     assert node.cpu(inner(batch)) == ["512", "50000"]
 
 
-def test_bound_cpus_reach_container_and_sandbox_and_lift_the_quota(node: Node) -> None:
+def test_bound_cpus_reach_container_and_sandbox_and_lift_the_quota(node: TreeNode) -> None:
     state = pod("LSR", "Guaranteed", [LIMITED], {STATUS: {"cpuset": "2-3"}})
     node.start(state, sandbox="pause")
     for directory in (state.directory, inner(state)):
@@ -174,7 +118,7 @@ def test_bound_cpus_reach_container_and_sandbox_and_lift_the_quota(node: Node) -
     assert node.says(inner(state), "cpu.cfs_quota_us") == "-1"
 
 
-def test_a_ratio_scales_limits_and_lets_them_go(node: Node) -> None:
+def test_a_ratio_scales_limits_and_lets_them_go(node: TreeNode) -> None:
     state = node.start(pod("LS", "Burstable", [LIMITED]))
     node.reconciler.changed(snapshot(state, node={RATIO: "1.2"}))
     assert node.says(inner(state), "cpu.cfs_quota_us") == "83334"
@@ -187,7 +131,7 @@ def test_a_ratio_scales_limits_and_lets_them_go(node: Node) -> None:
 
 def test_only_what_changed_is_asked(tmp_path: Path) -> None:
     asked = Asked()
-    node = Node(tmp_path, asked)
+    node = TreeNode(tmp_path, asked)
     first, second = (node.start(pod("LS", uid=uid)) for uid in ("u1", "u2"))
     node.reconciler.changed(snapshot(first, second, slo=SLO))
     assert asked.pods == {"u1": 1, "u2": 1}
@@ -204,7 +148,7 @@ def test_only_what_changed_is_asked(tmp_path: Path) -> None:
 
 def test_containers_that_are_asked_about(tmp_path: Path) -> None:
     asked = Asked()
-    node = Node(tmp_path, asked)
+    node = TreeNode(tmp_path, asked)
     states = [
         pod("LS", init=[container("prepare"), container("log") | {"restartPolicy": "Always"}]),
         pod("LS", uid="u2", started=False),
@@ -218,7 +162,7 @@ def test_containers_that_are_asked_about(tmp_path: Path) -> None:
     assert asked.containers == {"sandbox": 1, "main": 1, "prepare": 1, "log": 1}
 
 
-def test_a_late_sandbox_is_found_at_the_next_tick(node: Node) -> None:
+def test_a_late_sandbox_is_found_at_the_next_tick(node: TreeNode) -> None:
     state = node.start(pod("LSR", "Guaranteed", None, {STATUS: {"cpuset": "2-3"}}))
     node.reconciler.changed(snapshot(state, nrt=POOLS))
     node.make(f"{state.directory}/pause")
@@ -228,7 +172,7 @@ def test_a_late_sandbox_is_found_at_the_next_tick(node: Node) -> None:
 
 
 def test_sandboxes_that_are_never_found_are_looked_for_less_and_less(tmp_path: Path) -> None:
-    node = Node(tmp_path)
+    node = TreeNode(tmp_path)
     state = node.start(pod("LS"))
     looked: list[str] = []
 
@@ -257,7 +201,7 @@ def test_sandboxes_that_are_never_found_are_looked_for_less_and_less(tmp_path: P
 
 
 def test_one_hooks_failure_stays_its_own(tmp_path: Path) -> None:
-    node = Node(tmp_path, Broken())
+    node = TreeNode(tmp_path, Broken())
     states = [node.start(pod("LS", uid=uid)) for uid in ("u1", "u2")]
     node.reconciler.changed(snapshot(*states, slo=SLO))
     assert list(node.reconciler.problems()) == [("broken", "u1")]
@@ -287,7 +231,7 @@ class Mistaken(BaseHook):
 def test_a_mistake_in_a_hook_ends_no_other_and_is_asked_again(tmp_path: Path) -> None:
     hook = Mistaken()
     # The first of all: whatever comes after it is asked all the same.
-    node = Node(tmp_path)
+    node = TreeNode(tmp_path)
     node.reconciler = Reconciler([hook, GroupIdentity(options())], node.executor, node.machine)
     states = [node.start(pod("LS", uid=uid)) for uid in ("u1", "u2")]
     node.reconciler.changed(snapshot(*states, slo=SLO))
@@ -303,7 +247,7 @@ def test_a_mistake_in_a_hook_ends_no_other_and_is_asked_again(tmp_path: Path) ->
     assert [node.cpu(each.directory)[0] for each in states] == ["77", "77"]
 
 
-def test_a_malformed_annotation_keeps_what_was_claimed(node: Node) -> None:
+def test_a_malformed_annotation_keeps_what_was_claimed(node: TreeNode) -> None:
     state = node.start(pod("LSR", "Guaranteed", None, {STATUS: {"cpuset": "2-3"}}))
     node.reconciler.changed(snapshot(state, slo=SLO, nrt=POOLS))
     bad = pod("LSR", "Guaranteed", None, {STATUS: "{"})
@@ -316,7 +260,7 @@ def test_a_malformed_annotation_keeps_what_was_claimed(node: Node) -> None:
     assert node.reconciler.problems() == {}
 
 
-def test_a_malformed_ratio_of_the_node_does_not_hide_what_the_nodeslo_says(node: Node) -> None:
+def test_a_malformed_ratio_of_the_node_does_not_hide_what_the_nodeslo_says(node: TreeNode) -> None:
     """Annotation ``cpu-normalization-ratio: fast``, then suppression by quota comes and goes."""
     key = "node.koordinator.sh/cpu-normalization-ratio"
     by_quota = {"resourceUsedThresholdWithBE": {"enable": True, "cpuSuppressPolicy": "cfsQuota"}}
@@ -337,7 +281,7 @@ def test_a_malformed_ratio_of_the_node_does_not_hide_what_the_nodeslo_says(node:
     assert node.reconciler.problems() == {}
 
 
-def test_host_applications_come_and_go(node: Node) -> None:
+def test_host_applications_come_and_go(node: TreeNode) -> None:
     node.make("host-latency-sensitive/nginx")
     slo = SLO | {"hostApplications": [{"name": "nginx", "qos": "LS"}]}
     node.reconciler.changed(snapshot(slo=slo, nrt=POOLS))
@@ -347,7 +291,7 @@ def test_host_applications_come_and_go(node: Node) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../etc", "..", "a/b/../../..", ""])
-def test_a_hostile_host_application_writes_nothing(node: Node, name: str) -> None:
+def test_a_hostile_host_application_writes_nothing(node: TreeNode, name: str) -> None:
     slo = SLO | {"hostApplications": [{"name": name, "qos": "LS"}]}
     before = sorted(p for p in node.root.rglob("*") if "state" not in p.parts)
     node.reconciler.changed(snapshot(slo=slo, nrt=POOLS))
@@ -355,7 +299,7 @@ def test_a_hostile_host_application_writes_nothing(node: Node, name: str) -> Non
     assert node.executor.refused() or node.reconciler.problems()
 
 
-def test_stop_gives_everything_back(node: Node) -> None:
+def test_stop_gives_everything_back(node: TreeNode) -> None:
     state = node.start(pod("BE", "BestEffort", [BATCH]), sandbox="pause")
     before = {p: p.read_text() for p in (node.root / "cgroup").rglob("*") if p.is_file()}
     node.reconciler.changed(snapshot(state, slo=SLO, nrt=POOLS))
@@ -375,7 +319,7 @@ def test_the_sandbox_is_the_one_that_is_left(
     assert sandbox_name(present, containers) == expected
 
 
-def test_no_sandbox_without_containers_or_behind_a_link(node: Node) -> None:
+def test_no_sandbox_without_containers_or_behind_a_link(node: TreeNode) -> None:
     state = node.start(pod("LS"), sandbox="pause")
     assert sandbox_directory(node.hierarchy, state) == f"{state.directory}/pause"
     assert sandbox_directory(node.hierarchy, pod("LS", started=False)) == ""
@@ -387,7 +331,7 @@ def test_no_sandbox_without_containers_or_behind_a_link(node: Node) -> None:
 
 def test_a_sandbox_that_cannot_be_looked_for_stops_no_other_pod(tmp_path: Path) -> None:
     asked = Asked()
-    node = Node(tmp_path, asked)
+    node = TreeNode(tmp_path, asked)
 
     def sandbox(state: PodState) -> str:
         if state.uid == "u1":

@@ -25,6 +25,13 @@ Run = "Callable[..., tuple[int, str, str]]"
 POD = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1_2.slice"
 CONTAINER = f"{POD}/cri-containerd-abc.scope"
 
+RUNTIME = {
+    "way": "NRI", "socket": "/var/run/nri/nri.sock", "connected": True, "synchronized": True,
+    "runtime": "containerd 2.4.2", "connections": 1, "error": "", "unknownPods": 2,
+    "lastUnknownPod": "d/late",
+    "calls": [{"method": "CreateContainer", "count": 7, "failures": 1, "at": "2026-01-01T00:00:00Z",
+               "tookMilliseconds": 1.25, "error": "RuntimeError: bug"}],
+}  # fmt: skip
 STATUS: dict[str, Any] = {
     "node": "n1",
     "time": "2026-01-01T00:00:00Z",
@@ -60,6 +67,7 @@ STATUS: dict[str, Any] = {
                "lastFailureSeconds": 2.0},
               {"name": "hooks", "running": 1, "failures": 1, "error": "",
                "lastFailureSeconds": 99.0}],
+    "runtime": RUNTIME,
     "writes": [{"at_seconds": "2026-01-01T00:00:00Z", "what": "planned", "subject": "d/busy",
                 "resource": "cpu.idle", "directory": "b",
                 "value": "1", "why": "GroupIdentity: class"}],
@@ -117,6 +125,17 @@ def test_a_bare_machine_for_scripts(koord: Any, tree: MachineTree) -> None:
     assert found["machine"]["memoryBytes"] == 16 * 2**30
     (pod,) = found["pods"]
     assert (pod["pod"], pod["qos"], pod["memoryBytes"]) == ("1-2", "BestEffort", 2.0**30)
+
+
+def test_the_way_hooks_come_is_shown(koord: Any, agent: str) -> None:
+    lines = koord("node", "status", "--server", agent)[1].splitlines()
+    start = lines.index("container runtime")
+    head, columns, call, failure, unknown = lines[start + 1 : start + 6]
+    assert head == "hooks come by NRI  containerd 2.4.2"
+    assert columns.split() == ["CALL", "COUNT", "FAILED", "LAST", "TOOK"]
+    assert call.split() == ["CreateContainer", "7", "1", "2026-01-01T00:00:00Z", "1.25", "ms"]
+    assert failure == "CreateContainer failed last: RuntimeError: bug"
+    assert unknown == "pods not known in time: 2, last d/late"
 
 
 def test_an_agent_is_asked(koord: Any, agent: str) -> None:

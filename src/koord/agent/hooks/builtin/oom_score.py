@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.agent.hooks.base_hook import BaseHook
-from koord.agent.hooks.hook import ContainerContext, HookResponse
+from koord.agent.hooks.hook import ContainerContext, HookResponse, HookStage
 from koord.agent.hooks.pod_contexts import read_once
 from koord.api.protocol.agent import oom_scores
 
@@ -22,6 +22,8 @@ class OOMScoreAdj(BaseHook):
 
     name = "OOMScoreAdj"
     gate = "OOMScoreAdj"
+    # What starts later inherits the score from what the runtime starts first.
+    stages = frozenset({HookStage.PRE_CREATE_CONTAINER})
 
     def __init__(self, options: HookOptions) -> None:
         """Needs no options."""

@@ -91,7 +91,7 @@ class Reconciler:
         self._searches: dict[str, _SandboxSearch] = {}
         self._applications: set[str] = set()
         self._supervisor = supervisor or Supervisor("hooks")
-        self._parts = {hook.name: self._supervisor.part(_part(hook)) for hook in self._hooks}
+        self._parts = {hook.name: self._supervisor.part(part_name(hook)) for hook in self._hooks}
         # Whether the next change is to be taken for one of everything: before the first is through.
         self._first = True
 
@@ -132,6 +132,19 @@ class Reconciler:
             self._executor.recheck(*(hook.name for hook in self._hooks))
         self._executor.settle()
 
+    def restate(self, uid: str) -> None:
+        """Writes what hooks want of a pod now, whatever failed before: its cgroup has been made.
+
+        Args:
+            uid: the pod's; one that is not known is left to :meth:`changed`.
+        """
+        if uid not in self._pods:
+            return
+        for hook in self._hooks:
+            self._executor.withdraw(hook.name, uid)
+        self._ask(self._pods[uid], self._hooks)
+        self._executor.settle()
+
     def stop(self) -> None:
         """Takes back what the hooks hold."""
         for hook in self._hooks:
@@ -168,17 +181,17 @@ class Reconciler:
         self._supervisor.forget(_SANDBOXES, uid)
         for hook in self._hooks:
             self._executor.withdraw(hook.name, uid)
-            self._supervisor.forget(_part(hook), uid)
+            self._supervisor.forget(part_name(hook), uid)
 
     def _find_sandbox(self, pod: PodState) -> str:
         """Its directory; empty where it cannot be told, and then it is looked for again."""
         found = ""
-        if not _is_kata(pod):
+        if not is_kata(pod):
             # What one pod's directory fails of is no other pod's business.
             with self._supervisor.round(_SANDBOXES, pod.uid):
                 found = self._sandbox(pod)
         self._sandboxes[pod.uid] = found
-        if found or _is_kata(pod):
+        if found or is_kata(pod):
             self._searches.pop(pod.uid, None)
         else:
             self._searches.setdefault(pod.uid, _SandboxSearch())
@@ -203,7 +216,7 @@ class Reconciler:
         claims: list[Claim] = []
         if answer := hook.pod(context):
             claims += claims_of(answer, pod.directory, container=False)
-        if _is_kata(pod):
+        if is_kata(pod):
             return claims
         inner = [container_context(context, c) for c in pod.containers if c.spec and c.directory]
         if sandbox := self._sandboxes.get(pod.uid):
@@ -223,7 +236,7 @@ class Reconciler:
         for name in self._applications - applications.keys():
             for hook in self._hooks:
                 self._executor.withdraw(hook.name, _APPLICATION + name)
-                self._supervisor.forget(_part(hook), _APPLICATION + name)
+                self._supervisor.forget(part_name(hook), _APPLICATION + name)
         self._applications = set(applications)
         for name, application in applications.items():
             for hook in self._hooks:
@@ -257,14 +270,14 @@ class Reconciler:
 
     def _learn(self, hook: Hook) -> bool:
         """Whether the hook is to be asked again."""
-        with self._supervisor.round(_part(hook), _RULE):
+        with self._supervisor.round(part_name(hook), _RULE):
             faults.point("hooks.learn")
             return hook.learn(self._snapshot)
         return True
 
     def _state(self, hook: Hook, scope: str, wanted: Callable[[], list[Claim]]) -> None:
         """What a hook cannot answer leaves what it claimed before."""
-        with self._supervisor.round(_part(hook), scope):
+        with self._supervisor.round(part_name(hook), scope):
             self._executor.state(hook.name, scope, wanted())
 
     def _ask_again(self, hook: Hook) -> None:
@@ -279,9 +292,11 @@ class Reconciler:
                 self._state(hook, _NODE, partial(hook.node, self._snapshot))
 
 
-def _part(hook: Hook) -> str:
+def part_name(hook: Hook) -> str:
+    """The supervisor's name of a hook."""
     return f"hook {hook.name}"
 
 
-def _is_kata(pod: PodState) -> bool:
+def is_kata(pod: PodState) -> bool:
+    """Whether its containers have a kernel of their own, whose cgroups are not here."""
     return pod.pod.spec.runtime_class_name == KATA

@@ -34,6 +34,7 @@ def page(status: Document) -> Group:
         parts += _section("what is known", _states(status["states"]))
         parts += _section("measured", _collectors(status["collectors"]))
         parts += _section("strategies", _strategies(status["strategies"]))
+        parts += _section("container runtime", _runtime(status.get("runtime", {})))
         parts += _section("files", _files(status["files"]))
         parts += _section("troubles", _troubles(status))
         parts += _section("last written", _writes(status["writes"]))
@@ -157,6 +158,29 @@ def _strategies(strategies: list[Document]) -> Table | None:
             decided = Text(each["error"], style="yellow")
         table.add_row(each["name"], decided)
     return table
+
+
+def _runtime(runtime: Document) -> Group | None:
+    if not runtime:
+        return None
+    line = Text(f"hooks come by {runtime['way']}")
+    if runtime.get("connected"):
+        line.append(f"  {runtime['runtime']}", "green")
+        line.append("" if runtime["synchronized"] else "  not synchronized yet", "yellow")
+    elif runtime["error"]:
+        line.append(f"  {runtime['socket']}: {runtime['error']}", "yellow")
+    table = _table("CALL", "COUNT", "FAILED", "LAST", "TOOK")
+    failures = []
+    for each in runtime.get("calls", []):
+        failed = Text(str(each["failures"]), style="red" if each["failures"] else "")
+        took = f"{each['tookMilliseconds']:g} ms"
+        table.add_row(each["method"], str(each["count"]), failed, each["at"], took)
+        if each["error"]:
+            failures.append(Text(f"{each['method']} failed last: {each['error']}", style="red"))
+    if runtime.get("unknownPods"):
+        count, last = runtime["unknownPods"], runtime["lastUnknownPod"]
+        failures.append(Text(f"pods not known in time: {count}, last {last}", style="yellow"))
+    return Group(line, *([table] if table.row_count else []), *failures)
 
 
 def _files(files: list[Document]) -> Table | None:

@@ -6,7 +6,7 @@ Rule: docs/reference/migration.md#reservation-of-a-job.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from koord.api.kinds.meta import ObjectReference
 from koord.api.kinds.migration import PodMigrationJob
@@ -17,18 +17,14 @@ from koord.api.protocol import keys
 from koord.base import faults
 from koord.controllers.descheduler.migration.course.next_step import is_own
 from koord.controllers.descheduler.migration.course.reservation_template import reservation_of
-from koord.kube.errors import ApiError
+from koord.kube.errors import ApiError, unless_missing
 from koord.kube.patches import Patch, preconditions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from koord.base.clock import Clock
     from koord.base.documents import Document
     from koord.kube.client import Client
 
-T = TypeVar("T")
-_NOT_FOUND = 404
 _POD, _JOB, _RESERVATION = (kind_of_type(k) for k in (Pod, PodMigrationJob, Reservation))
 
 
@@ -48,7 +44,7 @@ class Reservations:
 
     async def get(self, name: str) -> Reservation | None:
         """The reservation, asked of the server."""
-        return await _or_none(self._client.get(Reservation, name))
+        return await unless_missing(self._client.get(Reservation, name))
 
     async def make(self, job: PodMigrationJob, pod: Pod) -> ObjectReference | None:
         """Makes the reservation, or takes the one that an earlier try made.
@@ -61,7 +57,9 @@ class Reservations:
             TransportError: no answer came.
         """
         meta = pod.metadata
-        whole: Document | None = await _or_none(self._client.get(_POD, meta.name, meta.namespace))
+        whole: Document | None = await unless_missing(
+            self._client.get(_POD, meta.name, meta.namespace)
+        )
         if whole is None or whole["metadata"].get("uid") != meta.uid:
             return None
         asked = await self._client.get(_JOB, job.metadata.name)
@@ -113,13 +111,10 @@ class Reservations:
         """Deletes that very reservation; one that is gone already is well."""
         meta = reservation.metadata
         faults.point("descheduler.migration.release")
-        try:
-            await self._client.delete(
-                Reservation, meta.name, uid=meta.uid, resource_version=meta.resource_version
-            )
-        except ApiError as error:
-            if error.http_status != _NOT_FOUND:
-                raise
+        version = meta.resource_version
+        await unless_missing(
+            self._client.delete(Reservation, meta.name, uid=meta.uid, resource_version=version)
+        )
         faults.point("descheduler.migration.release.done")
 
     def _now_millis(self) -> int:
@@ -135,12 +130,3 @@ def _reference(name: str, uid: str) -> ObjectReference:
 def reference_to(reservation: Reservation) -> ObjectReference:
     """What a job names it by."""
     return _reference(reservation.metadata.name, reservation.metadata.uid)
-
-
-async def _or_none(answer: Awaitable[T]) -> T | None:
-    try:
-        return await answer
-    except ApiError as error:
-        if error.http_status != _NOT_FOUND:
-            raise
-        return None

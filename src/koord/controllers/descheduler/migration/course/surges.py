@@ -22,7 +22,7 @@ from koord.controllers.descheduler.migration.course.surge_state import (
     asks_for_surge,
     surge_state,
 )
-from koord.kube.errors import ApiError
+from koord.kube.errors import ApiError, unless_missing
 from koord.kube.patches import Patch, preconditions_of
 
 if TYPE_CHECKING:
@@ -214,12 +214,8 @@ def _key(deployment: Deployment) -> _DeploymentKey:
 
 
 async def _autoscalers(client: Client, namespace: str) -> list[Any]:
-    try:
-        return list((await client.list(AUTOSCALER, namespace=namespace)).items)
-    except ApiError as error:
-        if error.http_status != _NOT_FOUND:
-            raise
-        return []
+    found = await unless_missing(client.list(AUTOSCALER, namespace=namespace))
+    return list(found.items) if found is not None else []
 
 
 async def _scale(client: Client, state: SurgeState, replicas: int | None, job: str | None) -> None:
@@ -252,8 +248,4 @@ async def _annotate(client: Client, pod: Pod, annotations: dict[str, str | None]
     """One that is gone already is well."""
     meta = pod.metadata
     change: Document = {"metadata": {"annotations": annotations, **preconditions_of(meta)}}
-    try:
-        await client.patch(Pod, meta.name, Patch.merge(change), meta.namespace)
-    except ApiError as error:
-        if error.http_status != _NOT_FOUND:
-            raise
+    await unless_missing(client.patch(Pod, meta.name, Patch.merge(change), meta.namespace))

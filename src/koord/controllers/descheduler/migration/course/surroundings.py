@@ -18,7 +18,7 @@ from koord.controllers.descheduler.migration.course.job_groups import group_stat
 from koord.controllers.descheduler.migration.course.job_pass import JobSurroundings
 from koord.controllers.descheduler.migration.course.job_status import EVICTION, condition
 from koord.controllers.descheduler.migration.course.reservation_pool import PoolState
-from koord.kube.errors import ApiError
+from koord.kube.errors import unless_missing
 
 if TYPE_CHECKING:
     from koord.api.kinds.migration import PodMigrationJob
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.migration.course.surge_state import SurgeState
     from koord.controllers.descheduler.migration.course.surges import Surges
     from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
-
-_NOT_FOUND = 404
 
 
 class SurroundingsReader:
@@ -150,13 +148,8 @@ class SurroundingsReader:
             return found
         if not is_open(job) or condition(job.status, EVICTION) is not None:
             return None
-        try:
-            # Likewise: a job may name a pod that is newer than the cache.
-            return await self._cluster.client.get(Pod, ref.name, ref.namespace)
-        except ApiError as error:
-            if error.http_status != _NOT_FOUND:
-                raise
-            return None
+        # Likewise: a job may name a pod that is newer than the cache.
+        return await unless_missing(self._cluster.client.get(Pod, ref.name, ref.namespace))
 
 
 def is_pod_of(job: PodMigrationJob, pod: Pod) -> bool:

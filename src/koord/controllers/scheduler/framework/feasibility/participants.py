@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from koord.controllers.cluster.bounded_table import BoundedTable
 from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.framework.cycle import Cycle
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 # How many shapes, and how many kinds of them, it is remembered of who takes part.
 _SHAPES, _KINDS = 4096, 1024
+# How many names of requested resources all kinds may have together: a pod may have thousands.
+_NAMES = 16_384
 _FILTER_AND_SCORE = frozenset(("filter", "score"))
 
 
@@ -142,13 +145,14 @@ class ParticipantTable:
         self._distinct = list({id(plugin): plugin for plugin in points}.values())
         self._generation = -1
         self._by_shape: dict[int, ShapeParticipants] = {}
-        self._kinds: dict[tuple[int, tuple[str, ...]], _ShapeKind] = {}
+        self._kinds: BoundedTable[tuple[int, tuple[str, ...]], _ShapeKind]
+        self._kinds = BoundedTable(_KINDS, _NAMES)
 
     def of(self, shape: PodShape) -> ShapeParticipants:
         """Who has anything to do for pods of a shape as the cluster is now."""
         if self._generation != self._table.generation or len(self._by_shape) >= _SHAPES:
-            if self._generation != self._table.generation or len(self._kinds) >= _KINDS:
-                self._kinds.clear()
+            if self._generation != self._table.generation:
+                self._kinds = BoundedTable(_KINDS, _NAMES)
             self._by_shape.clear()
             self._generation = self._table.generation
         found = self._by_shape.get(shape.id)
@@ -160,7 +164,8 @@ class ParticipantTable:
         key = shape.fields, shape.container_requests.names
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = self._kind(shape)
+            kind = self._kind(shape)
+            self._kinds.put(key, kind, len(key[1]))
         answers = self._answers(kind.readers, shape)
         found = kind.by_answers.get(answers)
         if found is None:

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a module as root in namespaces and cgroups of its own: a node on a machine with cgroup v1.
+
+All that it starts dies with it, what it mounts is gone with it, and its cgroups are removed here,
+with those that a killed run left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+CGROUP = Path("/sys/fs/cgroup")
+_PREFIX = "koord-node-"
+_UNSHARE = (
+    "unshare", "--mount", "--cgroup", "--pid", "--net", "--ipc", "--uts", "--fork",
+    "--kill-child", "--mount-proc",
+)  # fmt: skip
+_NEEDED = {"cpu", "cpuset", "memory"}
+
+
+class MissingNodeError(Exception):
+    """No node can be made here; the message is one line that says why."""
+
+
+def hierarchies() -> dict[str, Path]:
+    """This process's directory in each cgroup v1 hierarchy, by the hierarchy's folder.
+
+    Raises:
+        MissingNodeError: one that a node needs is not there or cannot be written.
+    """
+    found = {}
+    for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
+        _, name, path = line.split(":", 2)
+        folder = CGROUP / name.removeprefix("name=")
+        if name and os.access(folder / path.lstrip("/"), os.W_OK):
+            found[name] = folder / path.lstrip("/")
+    if missing := _NEEDED - set(found):
+        raise MissingNodeError(f"no cgroup v1 hierarchy {', '.join(sorted(missing))} to write in")
+    for tool in ("unshare", "mount", "ip"):
+        if shutil.which(tool) is None:
+            raise MissingNodeError(f"no program {tool} here")
+    return found
+
+
+def run_inside(module: str, order: dict[str, Any], timeout_seconds: float) -> Any:
+    """Runs ``python -m MODULE ORDER`` as a node of its own; gives what it wrote.
+
+    Args:
+        module: writes JSON to the file that ``order["result"]`` names.
+        order: what else it is told.
+        timeout_seconds: then all of it is killed.
+    """
+    with _directories() as made, tempfile.TemporaryDirectory(prefix="koord-node-") as scratch:
+        result = Path(scratch) / "result.json"
+        order |= {"result": str(result), "scratch": scratch}
+        with Path(scratch, "output").open("wb") as output:
+            process = subprocess.Popen(
+                [*_UNSHARE, sys.executable, "-m", module, json.dumps(order)],
+                cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                preexec_fn=lambda: _move(made), start_new_session=True,
+            )  # fmt: skip
+            try:
+                process.wait(timeout_seconds)
+            finally:
+                process.kill()
+                process.wait()
+        words = Path(scratch, "output").read_text(encoding="utf-8", errors="replace")
+        print(words[-20_000:])
+        if not result.is_file():
+            raise AssertionError(f"{module} ended with {process.returncode} and no result")
+        return json.loads(result.read_text(encoding="utf-8"))
+
+
+def _move(made: list[Path]) -> None:
+    for folder in made:
+        (folder / "cgroup.procs").write_text(str(os.getpid()))
+    # 1 is PR_SET_PDEATHSIG: a test run that is killed takes its node along.
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _directories() -> Iterator[list[Path]]:
+    found = hierarchies()
+    made: list[Path] = []
+    try:
+        for name, folder in found.items():
+            _sweep(folder)
+            own = folder / f"{_PREFIX}{os.getpid()}-{time.monotonic_ns()}"
+            own.mkdir()
+            made.append(own)
+            if name == "cpuset":
+                for file in ("cpuset.cpus", "cpuset.mems"):
+                    (own / file).write_text((folder / file).read_text(encoding="ascii"))
+        yield made
+    finally:
+        for folder in made:
+            _remove(folder)
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what a killed run left: directories whose process is gone."""
+    for left in folder.glob(f"{_PREFIX}*-*"):
+        if not Path(f"/proc/{left.name.split('-')[2]}").exists():
+            _remove(left)
+
+
+def _remove(folder: Path) -> None:
+    """Removes a directory that this module made, and ends what is still in it."""
+    for _ in range(200):
+        folders = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
+        for path in sorted(folders, reverse=True):
+            with contextlib.suppress(OSError):
+                for pid in (path / "cgroup.procs").read_text(encoding="ascii").split():
+                    os.kill(int(pid), signal.SIGKILL)
+                path.rmdir()
+        if not folder.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{folder} cannot be removed")

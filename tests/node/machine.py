@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inside of a node: its mounts, containerd with NRI, an API server and koordlet."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.node.cri import IMAGE, PAUSE_IMAGE, CriClient
+from tests.node.image import write_image
+from tests.node.packages import find as find_package
+from tests.node.packages import libraries
+from tests.real.binaries import find
+from tests.scenes.apiserver import ApiServer
+from tests.scenes.nursery import Nursery
+
+NODE = "node"
+CGROUP = Path("/sys/fs/cgroup")
+SOCKET, NRI_SOCKET = "/run/containerd/containerd.sock", "/run/nri/nri.sock"
+_PORT = 9316  # the network is its own
+_QUALITIES = ("", "/burstable", "/besteffort")
+_SECONDS = 120.0
+_CONFIG = """\
+version = 3
+root = '{root}'
+state = '/run/containerd'
+[grpc]
+  address = '{socket}'
+[plugins.'io.containerd.cri.v1.images']
+  snapshotter = 'overlayfs'
+  [plugins.'io.containerd.cri.v1.images'.pinned_images]
+    sandbox = '{pause}'
+[plugins.'io.containerd.cri.v1.runtime']
+  disable_apparmor = true
+  restrict_oom_score_adj = true
+  enable_unprivileged_ports = false
+  enable_unprivileged_icmp = false
+  [plugins.'io.containerd.cri.v1.runtime'.cni]
+    conf_dir = '/run/cni-conf'
+[plugins.'io.containerd.nri.v1.nri']
+  disable = false
+  socket_path = '{nri}'
+  plugin_path = '/run/nri/plugins'
+  plugin_config_path = '/run/nri/conf.d'
+"""
+
+
+def until(what: str, check: Callable[[], Any], seconds: float = _SECONDS) -> Any:
+    """Waits for something; gives what it is."""
+    end = time.monotonic() + seconds
+    while not (found := check()):
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds} s: {what}")
+        time.sleep(0.02)
+    return found
+
+
+def mount_all() -> None:
+    """Mounts of a node's own: cgroups from here down, ``/run``, and what containerd writes."""
+
+    def mount(*arguments: str) -> None:
+        subprocess.run(["mount", *arguments], check=True)
+
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    mount("--make-rshared", "/")
+    mount("-t", "tmpfs", "-o", "mode=755", "cgroup", str(CGROUP))
+    for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
+        name = line.split(":", 2)[1]
+        if name:
+            folder = CGROUP / name.removeprefix("name=")
+            folder.mkdir()
+            named = f"none,{name}" if name.startswith("name=") else name
+            mount("-t", "cgroup", "-o", named, "cgroup", str(folder))
+    for folder in (Path("/run"), Path("/opt")):
+        mount("-t", "tmpfs", "-o", "mode=755", "own", str(folder))
+    for name in ("cni-conf", "nri", "logs"):
+        Path("/run", name).mkdir()
+
+
+class RealNode:
+    """A node; make it first of all, before there are threads.
+
+    Args:
+        folder: on a file system that overlays can lie on.
+
+    Attributes:
+        api: the API server.
+        cri: the runtime.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        nursery = Nursery()
+        mount_all()
+        self._programs: dict[str, subprocess.Popen[bytes]] = {}
+        self._make_kubepods()
+        self.start_containerd()
+        self._import_images()
+        self.cri = CriClient(SOCKET, Path("/run/logs"))
+        (folder / "api").mkdir()
+        self.api = ApiServer(folder / "api", nursery)
+        self._put_node()
+
+    def _start(self, name: str, command: list[str], **environment: str) -> None:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._programs[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+            )  # fmt: skip
+
+    def log(self, name: str) -> str:
+        """What a program said."""
+        return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    # -- the runtime ---------------------------------------------------------------------------
+
+    def start_containerd(self) -> None:
+        """Starts it, and waits until it answers."""
+        config = self.folder / "containerd.toml"
+        text = _CONFIG.format(
+            root=self.folder / "containerd", socket=SOCKET, pause=PAUSE_IMAGE, nri=NRI_SOCKET
+        )
+        config.write_text(text, encoding="utf-8")
+        folders = [find("containerd").parent, find_package("runc").parent]
+        path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+        self._start(
+            "containerd", [str(find("containerd")), "--config", str(config)],
+            PATH=path, LD_LIBRARY_PATH=libraries(),
+        )  # fmt: skip
+        until("containerd answers", lambda: self._ctr("version").returncode == 0)
+
+    def stop_containerd(self) -> None:
+        """Ends it; containers go on."""
+        self._end("containerd", signal.SIGTERM)
+
+    def _ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        call = [str(find("ctr")), "-a", SOCKET, "-n", "k8s.io", *arguments]
+        return subprocess.run(call, capture_output=True, text=True, check=False)
+
+    def _import_images(self) -> None:
+        busybox = find_package("busybox")
+        for name, entry in ((IMAGE, ()), (PAUSE_IMAGE, ("/bin/sleep", "1000000"))):
+            archive = self.folder / "image.tar"
+            write_image(name, archive, busybox, *entry)
+            done = self._ctr("images", "import", "--snapshotter", "overlayfs", str(archive))
+            assert done.returncode == 0, done.stderr
+
+    # -- the kubelet's part --------------------------------------------------------------------
+
+    def _make_kubepods(self) -> None:
+        for quality in _QUALITIES:
+            self.make_directory(f"kubepods{quality}")
+
+    def make_directory(self, directory: str, **values: str) -> None:
+        """Makes a directory in each hierarchy, as the kubelet does for a pod.
+
+        Args:
+            directory: relative to a hierarchy.
+            values: by file, dots as underscores: ``cpu_shares="2"``.
+        """
+        for hierarchy in (path for path in CGROUP.iterdir() if path.is_dir()):
+            made = hierarchy / directory
+            made.mkdir(exist_ok=True)
+            if hierarchy.name == "cpuset":
+                for file in ("cpuset.cpus", "cpuset.mems"):
+                    (made / file).write_text((made.parent / file).read_text(encoding="ascii"))
+        for name, value in values.items():
+            controller, _, file = name.partition("_")
+            (CGROUP / controller / directory / f"{controller}.{file}").write_text(value)
+
+    def read(self, file: str, directory: str) -> str:
+        """What a file of a cgroup says, e.g. ``cpu.shares``."""
+        hierarchy = CGROUP / file.partition(".")[0]
+        return (hierarchy / directory / file).read_text(encoding="ascii").strip()
+
+    def write(self, file: str, directory: str, value: str) -> None:
+        """Somebody writes a file by hand."""
+        (CGROUP / file.partition(".")[0] / directory / file).write_text(value)
+
+    # -- the cluster's part --------------------------------------------------------------------
+
+    def _put_node(self) -> None:
+        cpus, memory = str(os.cpu_count()), str(os.sysconf("SC_PHYS_PAGES") * 4096)
+        room = {
+            "cpu": cpus, "memory": memory, "pods": "110", "kubernetes.io/batch-cpu": "2000",
+            "kubernetes.io/batch-memory": "1Gi",
+        }  # fmt: skip
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+        status = {"capacity": room, "allocatable": room, "conditions": [ready]}
+        self.api.put("Node", NODE, status=status)
+        # A node is made as one that is not ready, and no controller runs here that sees it is.
+        self.api.call("PATCH", f"/api/v1/nodes/{NODE}", {"spec": {"taints": None}})
+        classes = Path("deploy/priorityclasses.yaml").read_text(encoding="utf-8")
+        for each in yaml.safe_load_all(classes):
+            self.api.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", each)
+
+    def start_scheduler(self) -> None:
+        """Starts koord-scheduler."""
+        arguments = ["--kubeconfig", str(self.api.kubeconfig), "--leader-elect=false"]
+        self._start("scheduler", [sys.executable, "-m", "koord.cli.daemons.scheduler", *arguments])
+
+    # -- koordlet ------------------------------------------------------------------------------
+
+    def start_koordlet(self, gates: str = "") -> None:
+        """Starts it, and waits until it serves the runtime."""
+        folder = self.folder
+        arguments = [
+            "--node-name", NODE, "--kubeconfig", str(self.api.kubeconfig),
+            "--pods-from", "apiserver", "--disable-query-kubelet-config",
+            "--cgroup-driver", "cgroupfs", "--state-dir", str(folder / "state"),
+            "--var-lib-kubelet-dir", str(folder / "kubelet"),
+            "--prediction-checkpoint-filepath", str(folder / "checkpoints"),
+            "--feature-gates", gates, "-v", "4",
+        ]  # fmt: skip
+        (folder / "kubelet").mkdir(exist_ok=True)
+        call = [sys.executable, "-m", "koord.cli.daemons.koordlet", *arguments]
+        self._start("koordlet", call, agent_mode="hostMode")
+        until("koordlet serves the runtime", self.is_synchronized)
+
+    def is_synchronized(self) -> bool:
+        """Whether koordlet has told the runtime of all that runs."""
+        if self._programs["koordlet"].poll() is not None:
+            raise AssertionError(f"koordlet ended: {self.log('koordlet')[-3000:]}")
+        try:
+            return bool(self.status()["runtime"].get("synchronized"))
+        except OSError:
+            return False
+
+    def kill_koordlet(self) -> None:
+        """kill -9."""
+        self._end("koordlet", signal.SIGKILL)
+
+    def status(self) -> dict[str, Any]:
+        """What koordlet tells of itself."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{_PORT}/status", timeout=20) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+    def _end(self, name: str, number: signal.Signals) -> None:
+        self._programs[name].send_signal(number)
+        self._programs[name].wait(30)
