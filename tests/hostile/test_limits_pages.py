@@ -56,9 +56,9 @@ from koord.controlplane.handlers import create_cache
 from koord.controlplane.kinds.pod import spec_validation
 from koord.controlplane.patching import field_managers, json_patches
 from koord.controlplane.requests import bodies as requests
-from koord.controlplane.schema.builtin import core_schema
 from koord.controlplane.schema.codec import depth
 from koord.controlplane.storage import collection, event_retention, store, watch
+from koord.delivery.nri import connection, multiplexer, plugin, ttrpc
 from koord.kube import event_correlation, events
 from koord.kube.codec import interner, page_reader
 
@@ -199,6 +199,12 @@ NUMBERS: dict[str, list[str]] = {
     "nesting of": [f"{depth.MAX_DEPTH} levels (YAML: {documents.MAX_DEPTH})"],
     "YAML with": [number(documents.MAX_VALUES)],
     "field managers": [f"{field_managers.MOST_UPDATERS} an object"],
+    "calls of a container runtime": [number(connection.MOST_CALLS)],
+    "one call of a container runtime": [
+        f"{mib(multiplexer.MOST_PAYLOAD_BYTES - 10)} + 10 bytes, {mib(ttrpc.MOST_BODY_BYTES)}",
+    ],
+    "a pod that a container runtime": [{0.25: "a quarter"}[plugin._WAIT_SHARE]],
+    "containers that are brought up": [number(plugin.MOST_SYNCHRONIZED)],
     "history of a resource": [
         f"{number(HISTORY.changes)} changes or {mib(HISTORY.change_bytes)}",
         f"of all resources {mib(HISTORY.all_bytes)}",
@@ -210,14 +216,11 @@ NUMBERS: dict[str, list[str]] = {
         f"texts of {text_cache.LONGEST_TEXT} characters", f"{store._MOST_SHARED_LABELS} labels",
     ],
     "specs that came before": [
-        f"{core_schema._REMEMBERED} of a kind, {number(spec_validation._KNOWN_SPECS)} and "
+        f"{number(spec_validation._KNOWN_SPECS)} and "
         f"{number(default(create_cache.CreateCache.__init__, 'kept'))}",
         *(
             f"of {kib(longest)} each"
-            for longest in (
-                core_schema._LARGEST_REMEMBERED, spec_validation._LONGEST_KNOWN,
-                create_cache._LONGEST,
-            )
+            for longest in (spec_validation._LONGEST_KNOWN, create_cache._LONGEST)
         ),
     ],
     "what admission asks": [number(_ASKS_KEPT)],
