@@ -104,6 +104,9 @@ def test_a_wheel_is_not_compiled_where_an_editable_one_is(
 
     def called(*words: object, **_: object) -> str:
         commands.append(words)
+        if "venv" in words:
+            (tmp_path / "build-3.11/bin").mkdir(parents=True)
+            (tmp_path / "build-3.11/bin/python").touch()
         if "--wheel" in words:
             (tmp_path / "out-3.11").mkdir(parents=True)
             (tmp_path / "out-3.11/koord-1-cp311-cp311-linux_x86_64.whl").touch()
@@ -117,6 +120,24 @@ def test_a_wheel_is_not_compiled_where_an_editable_one_is(
     wheels.build("3.11", Path(sys.executable), Path(sys.executable))
     (command,) = (each for each in commands if "--wheel" in each)
     assert f"-Cbuild-dir={tmp_path / 'cmake-3.11'}" in command
+
+
+def test_what_a_wheel_is_compiled_with_is_made_anew_where_it_would_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New headers of the same text would have everything compiled again."""
+    made: list[tuple[object, ...]] = []
+
+    def environment(folder: Path, python: Path, *needs: object) -> Path:
+        made.append(needs)
+        (folder / "bin").mkdir(parents=True, exist_ok=True)
+        (folder / "bin" / "python").touch()
+        return folder / "bin" / "python"
+
+    monkeypatch.setattr(wheels, "environment", environment)
+    for needs in (("a",), ("a",), ("a", "b")):
+        wheels.kept_environment(tmp_path / "kept", Path(sys.executable), *needs)
+    assert made == [("a",), ("a", "b")]
 
 
 def test_the_workflow_builds_what_the_target_builds() -> None:

@@ -58,6 +58,18 @@ def interpreter(version: str) -> Path | None:
     return next((each for each in found if _version_of(each) == version), None)
 
 
+def kept_environment(folder: Path, python: Path, *needs: str) -> Path:
+    """As `environment`, but one that was made of the same stays: what was compiled with it does."""
+    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    made_of = json.dumps([str(python), needs, constraints])
+    note, found = folder / "made-of.json", folder / "bin" / "python"
+    if found.exists() and note.is_file() and note.read_text(encoding="utf-8") == made_of:
+        return found
+    environment(folder, python, *needs)
+    note.write_text(made_of, encoding="utf-8")
+    return found
+
+
 def _version_of(python: Path) -> str:
     return call(python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
 
@@ -78,7 +90,7 @@ def _pip(python: Path, *needs: object) -> None:
 
 def build(version: str, python: Path, tools: Path) -> Path:
     """Builds a wheel from the sources and tags it as what it is worth."""
-    built = environment(WORK / f"build-{version}", python, *BUILD_NEEDS)
+    built = kept_environment(WORK / f"build-{version}", python, *BUILD_NEEDS)
     out = WORK / f"out-{version}"
     shutil.rmtree(out, ignore_errors=True)
     variables = {
@@ -142,7 +154,7 @@ def main(words: list[str]) -> int:
     chosen = parser.parse_args(words).python or PYTHONS
     DIST.mkdir(exist_ok=True)
     try:
-        tools = environment(
+        tools = kept_environment(
             WORK / "tools",
             Path(sys.executable),
             "ziglang",

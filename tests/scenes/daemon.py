@@ -61,7 +61,11 @@ class Agent:
         self._starts += 1
         self.log = self._world.folder / f"agent-{self._starts}.log"
         self._process = self._world.nursery.start(
-            "koord.cli.daemons.koordlet", self._arguments, self.log, {"agent_mode": "hostMode"}
+            "koord.cli.daemons.koordlet",
+            self._arguments,
+            self.log,
+            {"agent_mode": "hostMode"},
+            self._world.capabilities,
         )
         self._world.on_exit(self.kill)
         if wait:

@@ -21,6 +21,8 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.scenes.capabilities import confine
+
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
@@ -44,13 +46,18 @@ class Nursery:
         arguments: Sequence[str],
         output: Path,
         environment: Mapping[str, str] | None = None,
+        capabilities: Sequence[str] | None = None,
     ) -> Program:
-        """Runs a module as ``python -m`` does, with what it prints in a file."""
+        """Runs a module as ``python -m`` does, with what it prints in a file.
+
+        With capabilities it has these alone; else all of this process.
+        """
         order = {
             "module": module,
             "arguments": list(arguments),
             "output": str(output),
             "environment": dict(environment or {}),
+            "capabilities": None if capabilities is None else list(capabilities),
         }
         self._line.sendall(json.dumps(order).encode())
         return Program(int(self._line.recv(64)))
@@ -113,9 +120,13 @@ def _become(order: dict[str, object]) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     environment, arguments = order["environment"], order["arguments"]
+    capabilities = order["capabilities"]
     assert isinstance(environment, dict)
     assert isinstance(arguments, list)
     os.environ.update(environment)
+    if capabilities is not None:
+        assert isinstance(capabilities, list)
+        confine(capabilities)
     os._exit(run_module(str(order["module"]), arguments))
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.scenes import program
+from tests.scenes import capabilities, program
 from tests.scenes.tree import V1_HIERARCHIES, V2_CONTROLLERS
 from tests.vm.machine import Guest
 from tests.vm.packages import cache_folder
@@ -60,10 +60,16 @@ class Place(ABC):
         *,
         timeout_seconds: float = 600.0,
         driver: str = "systemd",
+        without: str = "",
         **argument: Any,
     ) -> Any:
-        """Runs one to its end; gives its figures, AssertionError with what went wrong in it."""
+        """Runs one to its end; gives its figures, AssertionError with what went wrong in it.
+
+        The agent has the capabilities of the chart's, but for the one that it is `without`.
+        """
+        held = [name for name in capabilities.of_chart() if name != without]
         order = {"experiment": experiment, "argument": argument, "driver": driver}
+        order |= {"capabilities": held}
         result = self._perform(order, timeout_seconds)
         if "failure" in result:
             raise AssertionError(result["failure"])

@@ -29,6 +29,8 @@ class Container:
         id: ``containerd://HASH``.
         directory: its cgroup.
         loads: what its processes do, e.g. ``["burn 50"]``; several are several processes.
+        user: whose its processes are.
+        oom_score: what the runtime gives them; None leaves that alone.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Container:
     limits: dict[str, str]
     id: str = ""
     directory: str = ""
+    user: int = 0
+    oom_score: int | None = None
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -133,6 +137,7 @@ class Runtime:
         self.tree = tree
         self.pods: list[Pod] = []
         self._program = program
+        self._opened = os.open(program, os.O_RDONLY)
 
     def start(self, pod: Pod) -> Pod:
         """Makes the cgroups with the limits that a kubelet sets, then starts the processes."""
@@ -155,7 +160,7 @@ class Runtime:
     def add(self, container: Container, loads: list[str]) -> None:
         """Starts further processes in a container."""
         for load in loads:
-            container.processes.append(self._process(container.directory, load))
+            container.processes.append(self._process(container, load))
 
     def stop_container(self, container_id: str) -> None:
         """Kills the processes of a container and waits for their end."""
@@ -183,6 +188,7 @@ class Runtime:
         """Ends all pods."""
         for pod in list(self.pods):
             self.stop(pod)
+        os.close(self._opened)
 
     def _share(self) -> None:
         """CPU shares of the classes, as the kubelet keeps them."""
@@ -201,16 +207,26 @@ class Runtime:
             directory = cgroup_path.qos_directory(self.tree.driver, qos).strip("/")
             self.tree.write(directory, cpu__shares=value)
 
-    def _process(self, directory: str, load: str) -> subprocess.Popen[bytes]:
+    def _process(self, container: Container, load: str) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             [str(self._program), *load.split()],
+            # Whoever the container runs as may not look into the folder above.
+            executable=f"/proc/self/fd/{self._opened}",
+            pass_fds=(self._opened,),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if load.startswith("hold") else subprocess.DEVNULL,
-            preexec_fn=lambda: self.tree.enter(directory),
+            preexec_fn=lambda: self._enter(container),
         )
         if process.stdout:
             process.stdout.readline()
         return process
+
+    def _enter(self, container: Container) -> None:
+        """In the process that becomes the container's."""
+        self.tree.enter(container.directory)
+        if container.oom_score is not None:
+            Path("/proc/self/oom_score_adj").write_text(str(container.oom_score))
+        os.setuid(container.user)
 
     def _limit(self, directory: str, containers: list[Container]) -> None:
         requested = sum(milli(c.requests.get("cpu", "0")) for c in containers)

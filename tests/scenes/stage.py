@@ -45,23 +45,23 @@ def perform(order: dict[str, Any]) -> Any:
     """Builds the world that an order asks for and runs the experiment in it."""
     module = importlib.import_module(f"tests.scenes.experiments.{order['experiment']}")
     program = Path(order["program"])
-    driver = Driver(order.get("driver", Driver.SYSTEMD))
+    given = (Driver(order.get("driver", Driver.SYSTEMD)), order.get("capabilities"))
     if order["own"] is None:
         nursery = Nursery()
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        with World(Path("/sys/fs/cgroup"), program, memory, nursery, driver) as world:
+        with World(Path("/sys/fs/cgroup"), program, memory, nursery, *given) as world:
             return module.run(world, **order["argument"])
     if order["own"].startswith("/"):
         root = mount_unified(Path(order["own"]))
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        with World(root, program, memory, Nursery(), driver) as world:
+        with World(root, program, memory, Nursery(), *given) as world:
             return module.run(world, **order["argument"])
     root = mount_own(order["own"])
     go_first(root)
     nursery = Nursery()
     with (
         OwnMachine(root, V1_MEMORY_BYTES),
-        World(root, program, V1_MEMORY_BYTES, nursery, driver) as world,
+        World(root, program, V1_MEMORY_BYTES, nursery, *given) as world,
     ):
         return module.run(world, **order["argument"])
 

@@ -33,6 +33,7 @@ class World:
         memory_bytes: what the node says it has.
         nursery: starts programs.
         driver: the kubelet's.
+        capabilities: all that the agent has; by default those of this process.
 
     Attributes:
         others: pods that the kubelet tells of beside the runtime's.
@@ -46,9 +47,11 @@ class World:
         memory_bytes: int,
         nursery: Nursery,
         driver: Driver = Driver.SYSTEMD,
+        capabilities: list[str] | None = None,
     ) -> None:
         self.cgroup_root = cgroup_root
         self.nursery = nursery
+        self.capabilities = capabilities
         self.cpus = os.cpu_count() or 1
         self.memory_bytes = memory_bytes
         self.topology = Topology.from_sysfs()

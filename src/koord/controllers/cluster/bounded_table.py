@@ -116,14 +116,18 @@ class TieredTable(Generic[K, V]):
     def __init__(self, entries: int, usual: SizeBudget, large: SizeBudget) -> None:
         self.usual: BoundedTable[K, V] = BoundedTable(entries, usual)
         self.large: BoundedTable[K, V] = BoundedTable(entries, large)
+        # Five of these are asked for each pod: without a call more.
+        self._usual, self._large = self.usual._entries, self.large._entries
 
     def __len__(self) -> int:
         return len(self.usual) + len(self.large)
 
     def get(self, key: K) -> V | None:
         """The value of a key, None where it is not remembered."""
-        found = self.usual.get(key)
-        return self.large.get(key) if found is None and self.large else found
+        found = self._usual.get(key)
+        if found is None and self._large:
+            found = self._large.get(key)
+        return None if found is None else found[0]
 
     def put(self, key: K, value: V, size: int) -> None:
         """Remembers a value as the newest one of its tier; a key always has the same size."""

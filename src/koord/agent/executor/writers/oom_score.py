@@ -7,6 +7,7 @@ Rule: docs/reference/hooks.md#oomscoreadj; proc(5).
 from __future__ import annotations
 
 import errno
+import os
 from typing import TYPE_CHECKING
 
 from koord.agent.executor.target import OOM_SCORE_ADJ, Target, Value
@@ -94,7 +95,8 @@ class OomScoreWriter:
                 if error.errno not in _ENDED:
                     failed, first = failed + 1, first or error.errno or errno.EIO
         if failed:
-            message = f"{request.target}: {failed} of {len(pids)} processes were refused"
+            why = os.strerror(first)
+            message = f"{request.target}: {failed} of {len(pids)} processes were refused: {why}"
             return Written(Outcome.FAILED, first, message)
         return Written(Outcome.WRITTEN if written else Outcome.UNCHANGED, 0, "")
 

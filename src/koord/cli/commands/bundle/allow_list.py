@@ -83,6 +83,12 @@ _CUSTOM: Tree = {"metadata": _META, "spec": True, "status": True}
 OWN_POD: Tree = {"metadata": _META, "spec": _OWN_POD_SPEC, "status": _POD_STATUS}
 POD: Tree = {"metadata": _META, "spec": _POD_SPEC, "status": _POD_STATUS}
 CONFIGURATION: Tree = {"metadata": _META, "data": True}
+# Of an agent's status: neither pods, which are objects of their own, nor files and what is in them.
+AGENT_STATUS: Tree = {
+    "node": True, "time": True, "ready": True, "dryRun": True, "machine": True, "states": True,
+    "collectors": True, "usage": True, "strategies": True, "failures": True, "unsupported": True,
+    "parts": True, "hookProblems": True, "ignoredAnnotations": True, "memory": True,
+}  # fmt: skip
 EVENT: Tree = {
     "involvedObject": {"kind": True, "namespace": True, "name": True},
     "regarding": {"kind": True, "namespace": True, "name": True},

@@ -133,6 +133,7 @@ async def collect(
     """
     from functools import partial
 
+    from koord.cli.commands.bundle.agent_files import agent_files
     from koord.cli.commands.bundle.allow_list import CLUSTER_KINDS
     from koord.cli.commands.bundle.cluster_files import ClusterFiles
     from koord.cli.commands.bundle.component_files import COMPONENTS, component_files
@@ -146,15 +147,13 @@ async def collect(
         cluster.events,
         # Leases are known by then.
         *(partial(component_files, bundle, each, cluster, config) for each in COMPONENTS),
+        lambda: agent_files(bundle, cluster.own_pods, config),
         cluster.logs,
     ]
     with progress("support bundle", len(steps)) as advance:
         for step in steps:
             await step()
             advance(1)
-    bundle.note_problem(
-        "koordlet", "agents are asked by nobody but their own machine: koord node status"
-    )
 
 
 def _versions() -> dict[str, object]:

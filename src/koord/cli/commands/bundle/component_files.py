@@ -11,6 +11,8 @@ from koord.cli.commands.bundle.archive import FILE_BYTES
 from koord.cli.commands.explain.component_query import secure_port_credentials
 
 if TYPE_CHECKING:
+    import ssl
+
     from koord.base.documents import Document
     from koord.cli.commands.bundle.archive import Bundle
     from koord.cli.commands.bundle.cluster_files import ClusterFiles
@@ -86,6 +88,28 @@ async def component_files(
                         f"components/{component.name}", "cannot be reached from here"
                     )
                     return
+
+
+async def fetch(url: str, tls: ssl.SSLContext | bool, headers: dict[str, str]) -> tuple[int, str]:
+    """The status and body of one answer; 0 and the reason where there is none.
+
+    Args:
+        url: that is asked.
+        tls: as aiohttp takes it.
+        headers: of the request.
+    """
+    import aiohttp
+
+    limit = aiohttp.ClientTimeout(total=_SECONDS)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=limit, headers=headers) as session,
+            session.get(url, ssl=tls, allow_redirects=False) as answer,
+        ):
+            body = await _read(answer)
+            return answer.status, body if answer.status == 200 else f"{answer.status}: {body}"
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return 0, str(error) or f"no answer within {_SECONDS:.0f} s"
 
 
 async def _read(answer: Any) -> str:

@@ -114,11 +114,12 @@ class Decider:
             row = self._preferred(cycle)
             if row >= 0:
                 return Decision(cycle, row)
+        sources = self.evaluator.sources(cycle)
         if self.nominations.empty and not self.plugins.pre_score:
-            row = self.evaluator.best_at_once(cycle)
+            row = self.evaluator.best_at_once(cycle, sources)
             if row >= 0:
                 return Decision(cycle, row)
-        entry = self.evaluator.entry(cycle)
+        entry = self.evaluator.entry(cycle, sources)
         mask = self._mask(cycle, entry)
         if not (entry.board.feasible if mask is None else mask.any()):
             return self._nowhere(cycle, entry)

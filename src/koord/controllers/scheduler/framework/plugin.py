@@ -77,7 +77,8 @@ class Plugin:
     """Whether Filter's answer for all nodes costs little more than to read columns of them. Of the
     first pod of a shape it is then not kept, which costs less where no second one comes."""
     score_at_once: ClassVar[bool] = False
-    """The same of Score, which then does not read :attr:`Cycle.board` either."""
+    """The same of Score, which then does not read :attr:`Cycle.board` either. Where both hold for
+    some pods alone, :meth:`answers_at_once` says for which."""
     listens_by_shape: ClassVar[bool] = True
     """Whether :meth:`idle_points` ever names ``pod_added``. Where it does not, it need not be asked
     about the shapes of pods that are bound already, of which a restart brings thousands."""
@@ -85,6 +86,10 @@ class Plugin:
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args
         self.handle = handle
+
+    def answers_at_once(self, cycle: Cycle) -> bool:
+        """Whether :attr:`filter_at_once` and :attr:`score_at_once` hold for this pod."""
+        return True
 
     def applies(self, cycle: Cycle) -> bool:
         """Whether Filter and Score have anything to say about pods of this shape (Skip if not).

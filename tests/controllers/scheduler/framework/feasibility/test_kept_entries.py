@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import itertools
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.api.kinds.pod import Pod
+from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.decision.decider import Decider
 from koord.controllers.scheduler.framework.cycle import Cycle
+from koord.controllers.scheduler.framework.feasibility import node_bounds
 from koord.controllers.scheduler.framework.feasibility.cache import FeasibilityCache
 from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
 from tests.controllers.scheduler.pods import node, pod
@@ -21,6 +24,7 @@ from tests.controllers.scheduler.stock import Stock
 HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
 NODES = 70  # more than a block of rows
 SHAPES, NEW = 4, 9
+SEARCHES = 40  # cost more than an entry
 
 
 def _cluster() -> Stock:
@@ -63,10 +67,22 @@ STEPS = st.lists(
 )
 
 
-@given(steps=STEPS, limit=st.integers(1, 3))
+@given(
+    steps=STEPS,
+    limit=st.integers(1, 3),
+    of_entry=st.sampled_from([2, NODES + 1]),
+    bounded=st.sampled_from([1, 64]),
+)
 def test_decisions_are_those_of_answers_worked_out_anew(
-    steps: list[tuple[str, int]], limit: int
+    steps: list[tuple[str, int]], limit: int, of_entry: int, bounded: int
 ) -> None:
+    # Dear searches and cheap entries, and the opposite.
+    dear = patch.object(node_bounds, "_BOUNDED", bounded)
+    with dear, patch.object(node_bounds, "_OF_ENTRY", of_entry):
+        _play(steps, limit)
+
+
+def _play(steps: list[tuple[str, int]], limit: int) -> None:
     stock, numbers = _cluster(), itertools.count()
     made = stock.decider
     made.evaluator = FeasibilityCache(stock.table, made.plugins.filter, made.plugins.score, limit)
@@ -131,11 +147,11 @@ def test_a_shape_gets_an_entry_of_its_own_with_its_second_pod() -> None:
 def test_shapes_that_differ_in_what_no_plugin_reads_share_an_entry() -> None:
     stock = _cluster()
     evaluator = stock.decider.evaluator
-    alike = [stock.decide(_pod(number, 5)) for number in range(3)]
-    assert len({decision.cycle.shape.id for decision in alike}) == 3
+    alike = [stock.decide(_pod(number, 5)) for number in range(SEARCHES)]
+    assert len({decision.cycle.shape.id for decision in alike}) == SEARCHES
     shared = evaluator.cached_entry(alike[0].cycle)
     assert shared is not None
-    assert [evaluator.cached_entry(each.cycle) for each in alike] == [shared] * 3
+    assert [evaluator.cached_entry(each.cycle) for each in alike] == [shared] * SEARCHES
     tolerant = stock.decide(pod("t", cpu="200m", tolerations=[{"operator": "Exists"}]))
     assert evaluator.cached_entry(tolerant.cycle) is shared
     stock.add(node("n00", cpu="2", pods="4", taints=[{"key": "k", "effect": "NoSchedule"}]))
@@ -152,14 +168,36 @@ def test_of_kinds_that_ask_for_room_alone_most_have_no_entry() -> None:
     stock = _cluster()
     made = stock.decider
     made.evaluator = FeasibilityCache(stock.table, made.plugins.filter, made.plugins.score, 2)
-    pods = [pod(f"p{number}", cpu=f"{100 + number % 5}m") for number in range(5 * 30)]
+    pods = [pod(f"p{number}", cpu=f"{100 + number % 5}m") for number in range(5 * 60)]
     boards = [stock.decide(each).cycle.board for each in pods]
-    assert boards[:5] == [None] * 5
+    numbers = [number for number, board in enumerate(boards) if board is not None]
+    # Once searches have cost what an entry does.
+    assert 20 < numbers[0] < 80
     # The first two that come again are kept; then one in sixteen of the others takes a place.
-    assert [number for number in range(10) if boards[number] is not None] == [5, 6]
+    assert numbers[1] == numbers[0] + 1
     kept = made.evaluator._entries
     assert len(kept._by_key) == 2
-    assert 58 <= sum(board is not None for board in boards) <= 66
+    later = sum(board is not None for board in boards[numbers[0] :]) / (300 - numbers[0])
+    assert 0.38 < later < 0.46
+
+
+def test_what_comes_seldom_is_searched_for_without_an_entry() -> None:
+    stock = _cluster()
+    evaluator = stock.decider.evaluator
+    rows = []
+    for number in range(4 * SEARCHES):
+        stock.decide(pod(f"p{number}", cpu=f"{100 + number}m"))
+        # So much changes in between that an entry would be of no use.
+        for row in range(NODES):
+            stock.table.touch(row, Aspect.LOAD)
+        seldom = stock.decide(pod(f"q{number}", cpu="90m"))
+        assert seldom.cycle.board is None
+        assert evaluator.cached_entry(seldom.cycle) is None
+        rows.append(seldom.row)
+    assert len(set(rows)) == 1
+    often = [stock.decide(pod(f"r{number}", cpu="90m")) for number in range(SEARCHES)]
+    assert often[-1].cycle.board is not None
+    assert often[-1].row == rows[0]
 
 
 def test_of_more_kinds_of_pods_than_are_kept_some_are_found_again() -> None:

@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     )
     from koord.controllers.scheduler.framework.node_rejections import NodeRejections
 
+    AnswerSources = tuple[ShapeParticipants, FitKernels | None, int]
+    """Who has anything to do, the kernels that answer together, if any, and the answers' key."""
+
 _NODE = int(Aspect.NODE)
 _FEW, _FEW_OF = 16, 16
 # The generation of answers that depend on shape and rows alone.
@@ -130,12 +133,21 @@ class FeasibilityCache:
         # By the numbers of scores with kernels, their weights; None where one is normalised.
         self._weights: dict[tuple[int, ...], list[int] | None] = {}
 
-    def entry(self, cycle: Cycle) -> FeasibilityEntry:
-        """The answers for the cycle's shape, up to date."""
-        table, shape = self.table, cycle.shape
-        participants = self._answering.of(shape)
-        kernels = self._kernels.of(shape, participants)
-        key = _key(cycle, kernels)
+    def sources(self, cycle: Cycle) -> AnswerSources:
+        """Where answers to an attempt come from; holds until anything changes."""
+        participants = self._answering.of(cycle.shape)
+        kernels = self._kernels.of(cycle.shape, participants)
+        return participants, kernels, _key(cycle, kernels)
+
+    def entry(self, cycle: Cycle, sources: AnswerSources | None = None) -> FeasibilityEntry:
+        """The answers for the cycle's shape, up to date.
+
+        Args:
+            cycle: the attempt.
+            sources: what :meth:`sources` says of it, for who knows already.
+        """
+        table = self.table
+        participants, kernels, key = sources or self.sources(cycle)
         entry = self._entries.entry(cycle, key, table, len(self.filters), self._rules_of)
         version = table.version
         # Kernels look at all rows in the time in which some are listed.
@@ -163,34 +175,39 @@ class FeasibilityCache:
             entry.own_rows = _own_rows(cycle)
         return entry
 
-    def best_at_once(self, cycle: Cycle) -> int:
-        """The best row for a pod of a kind of which no answers are kept, and none need be.
+    def best_at_once(self, cycle: Cycle, sources: AnswerSources) -> int:
+        """The best row for a pod of a kind of which no answers are kept, and none need be; or whose
+        answers are so far behind that a search takes less time than to bring them up to date.
 
         Returns:
             -1 where that does not go, or no node fits: then :meth:`entry` says more.
         """
-        if not self._together or cycle.has_overlay:
+        _, kernels, key = sources
+        if kernels is None or not self._together or cycle.has_overlay:
             return -1
-        kernels = self._kernels.of(cycle.shape, self._answering.of(cycle.shape))
-        others = self._others(cycle, kernels) if kernels is not None else None
-        if kernels is None or others is None:
+        entries, search, version = self._entries, self._bounds.cost, self.table.version
+        is_large = self._classes.is_large
+        if not is_large and entries.behind(key, version) <= search.rows:
             return -1
+        others = self._others(cycle, kernels)
         weights = self._weights_of(kernels.of.ratings)
-        if weights is None:
+        if others is None or weights is None:
             return -1
-        key = _key(cycle, kernels)
-        alone = not others and cycle.allowed is None
-        row = self._best_by_class(key, kernels, weights) if alone else -1
-        if row < 0 and not self._entries.keeps(key):
+        row = -1
+        if is_large and not others and cycle.allowed is None:
+            row = self._best_by_class(key, kernels, weights)
+        if others:
+            search = search.asking(stays=all(each.stays for each in others))
+        if row < 0 and not entries.keeps(key, version, search):
             masks, ratings = self._row_answers(cycle, others)
             row = self._bounds.best(kernels, weights, masks, ratings)
         if row >= 0:
-            self._entries.remember(key)
+            entries.remember(key, version, search)
         return row
 
     def _best_by_class(self, key: int, kernels: FitKernels, weights: list[int]) -> int:
         """The same where nodes are known by classes; -1 where they are not."""
-        if not self._classes.is_large or key >= 0 or self._entries.keeps_beside_classes(key):
+        if key >= 0 or self._entries.keeps_beside_classes(key):
             return -1
         return self._classes.best(kernels, weights)
 
@@ -199,7 +216,7 @@ class FeasibilityCache:
     ) -> tuple[list[NDArray[np.bool_]], list[tuple[int, int, NDArray[np.int64]]]]:
         """What plugins say of all rows: who may be chosen, and weighted raw scores."""
         masks = [] if cycle.allowed is None else [cycle.allowed]
-        ratings = []
+        ratings: list[tuple[int, int, NDArray[np.int64]]] = []
         for each in others:
             answer = each.of_all_rows(cycle)
             if each.point == "filter":
@@ -226,7 +243,7 @@ class FeasibilityCache:
         found = []
         for each in asked:
             if each.applies is None or each.applies(cycle):
-                if not each.at_once:
+                if not each.is_at_once(cycle):
                     return None
                 found.append(each)
         return found
@@ -252,8 +269,7 @@ class FeasibilityCache:
 
     def cached_entry(self, cycle: Cycle) -> FeasibilityEntry | None:
         """The entry of an attempt's shape as it was left; None if there is none."""
-        kernels = self._kernels.of(cycle.shape, self._answering.of(cycle.shape))
-        return self._entries.get(_key(cycle, kernels))
+        return self._entries.get(self.sources(cycle)[2])
 
     def _rules_of(self, shape: PodShape) -> Sequence[tuple[int, int]]:
         """By score plugin, its weight and how the native board normalises it."""

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entries of pods that came lately, under keys of which equal ones have the same answers.
 
-A key gets an entry of its own with its second pod. Where no two pods are alike an entry is used
-once. All such pods share one, whose columns are still in the processor's cache from the pod before,
-and memory is asked for only where answers will be used again.
+A key gets an entry of its own with its second pod, or where a search does without, once searches
+have cost as much. Where no two pods are alike an entry is used once. All such pods share one, whose
+columns are still in the processor's cache from the pod before, and memory is asked for only where
+answers will be used again.
 """
 
 from __future__ import annotations
 
+import math
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from koord.controllers.scheduler.framework.feasibility.entry import FeasibilityEntry
 
@@ -38,6 +40,30 @@ _EVERY = 16
 _SEEN = 1 << 14
 
 
+class SearchCost(NamedTuple):
+    """What the search for one pod costs that an entry would have spared.
+
+    Attributes:
+        rows: as many rows of an entry are brought up to date in that time.
+        most_behind: after how many changes of the table an entry is of no use any more.
+        of_entry: what a new entry costs, in rows.
+    """
+
+    rows: int
+    most_behind: float
+    of_entry: int
+
+    def asking(self, *, stays: bool) -> SearchCost:
+        """The cost where plugins without kernels are asked about all rows too, which is dear.
+
+        Args:
+            stays: what they say of a row stays until the row changes, so that an entry is of use
+                however far behind.
+        """
+        most = math.inf if stays else self.most_behind
+        return SearchCost(self.rows + self.of_entry // 2, most, self.of_entry)
+
+
 class KeptEntries:
     """By key.
 
@@ -61,6 +87,9 @@ class KeptEntries:
         self._by_key: dict[int, FeasibilityEntry] = {}
         self._draw = self._waiting = 0
         self._seen: set[int] = set()
+        # Of keys that came more than once without an entry, the table's version when they did last,
+        # and what searches have cost.
+        self._searches: dict[int, tuple[int, int]] = {}
         # The entry of the last key that came for the first time, and that attempt.
         self._first: FeasibilityEntry | None = None
         self._first_key = 0
@@ -102,16 +131,32 @@ class KeptEntries:
         self._put(key, entry)
         return entry
 
-    def keeps(self, key: int) -> bool:
-        """Whether a key has an entry, or gets one now.
+    def behind(self, key: int, version: int) -> float:
+        """How many changes of the table an entry has not taken over; infinite for none.
 
-        It does with its second pod while there is room. Where one had to go for it, the pods of all
-        such keys get one every sixteenth time: to fill a board costs as much as a look at all rows,
-        and whose pods are many comes to one soon.
+        Args:
+            key: its key.
+            version: the table's.
+        """
+        entry = self._by_key.get(key)
+        return math.inf if entry is None else version - entry.version
+
+    def keeps(self, key: int, version: int, search: SearchCost) -> bool:
+        """Whether a key has an entry that is of use, or gets one now.
+
+        It does once searches for its pods, those that an entry would have spared, have cost as much
+        as an entry, while there is room. Where one had to go for it, the pods of all such keys get
+        one every sixteenth time, and whose pods are many comes to one soon.
+
+        Args:
+            key: the key.
+            version: the table's.
+            search: what it costs to do without.
         """
         if key in self._by_key:
-            return True
-        if key not in self._seen:
+            return self.behind(key, version) <= search.most_behind
+        known = self._searches.get(key)
+        if known is None or known[1] < search.of_entry or version - known[0] > search.most_behind:
             return False
         if not self._is_full():
             return True
@@ -123,10 +168,22 @@ class KeptEntries:
         few = len(self._by_key) < _BESIDE_CLASSES and not self._is_full()
         return key in self._by_key or (key in self._seen and few)
 
-    def remember(self, key: int) -> None:
-        """Takes note of a pod that was decided without an entry."""
+    def remember(self, key: int, version: int, search: SearchCost) -> None:
+        """Takes note of a pod that was decided without an entry, at a version of the table."""
+        known = self._searches.get(key)
+        if known is not None:
+            at, spent = known
+            spared = version - at <= search.most_behind
+            self._searches[key] = version, search.rows + spent * spared
+        elif key in self._seen:
+            self._searches[key] = version, 2 * search.rows
+        else:
+            self._note(key)
+
+    def _note(self, key: int) -> None:
         if len(self._seen) >= _SEEN:
             self._seen.clear()
+            self._searches.clear()
         self._seen.add(key)
 
     def _put(self, key: int, entry: FeasibilityEntry) -> None:
@@ -151,7 +208,7 @@ class KeptEntries:
         return kept >= _LEAST and self.size + self.size // kept > self._most
 
     def _seen_first(self, key: int) -> None:
-        self.remember(key)
+        self._note(key)
         self._first_key = key
 
     def _begin(

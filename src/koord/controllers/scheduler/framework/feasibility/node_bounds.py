@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.scheduler.framework.feasibility.kept_entries import SearchCost
 from koord.kernels.placement_board import RowBounds
 
 if TYPE_CHECKING:
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
 
 _READ = int(Aspect.NODE) | int(Aspect.PODS) | int(Aspect.RESERVATIONS)
+# In the time in which one row of a board is brought up to date blocks of so many rows are bounded,
+# and so many rows beside each other are looked at. On 5,000 rows it was measured to be 0.05 us.
+_BOUNDED, _LOOKED_AT = 64, 8
+# A new entry, which is memory that nobody has touched, costs what it costs to bring one of so many
+# rows up to date, apart.
+_OF_ENTRY = 2
+# What searches look at is followed with the weight of one in so many.
+_SEARCHES = 8
 
 
 class NodeBounds:
@@ -31,6 +40,9 @@ class NodeBounds:
 
     Args:
         table: the nodes.
+
+    Attributes:
+        cost: of a search where kernels say it all, by what the last ones looked at.
     """
 
     def __init__(self, table: NodeTable) -> None:
@@ -38,6 +50,8 @@ class NodeBounds:
         self._bounds = RowBounds()
         self._version = self._layout = -1
         self._rank: NDArray[np.int64] | None = None
+        self._looked_at = 0
+        self.cost = SearchCost(0, 0, 0)
 
     def best(
         self,
@@ -71,4 +85,14 @@ class NodeBounds:
             elif changes[2] & _READ:
                 self._bounds.update(*columns, changes[0], table.open, rank)
             self._version = version
-        return self._bounds.best(kernels.rooms, weights, *columns, table.open, rank, masks, ratings)
+        row = self._bounds.best(kernels.rooms, weights, *columns, table.open, rank, masks, ratings)
+        if not masks and not ratings:
+            self._looked_at += (self._bounds.looked_at - self._looked_at) // _SEARCHES
+            self._follow_cost()
+        return row
+
+    def _follow_cost(self) -> None:
+        size = self._table.size
+        rows, of_entry = size // _BOUNDED + self._looked_at // _LOOKED_AT, size // _OF_ENTRY
+        if rows != self.cost.rows or of_entry != self.cost.of_entry:
+            self.cost = SearchCost(rows, rows, of_entry)

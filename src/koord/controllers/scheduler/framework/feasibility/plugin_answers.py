@@ -37,10 +37,12 @@ class PluginAnswers:
         depends: on which aspects.
         at_once: see ``filter_at_once`` and ``score_at_once`` of
             :class:`koord.controllers.scheduler.framework.plugin.Plugin`.
+        stays: what it says of a row stays until the row changes, or the answers' generation.
         generation: the one that :meth:`stale_rows` found.
     """
 
     __slots__ = (
+        "_at_once_for",
         "_generation_of",
         "_stale_rows",
         "answer",
@@ -52,6 +54,7 @@ class PluginAnswers:
         "plugin",
         "point",
         "static",
+        "stays",
     )
 
     def __init__(self, number: int, plugin: Any, point: str) -> None:
@@ -69,6 +72,8 @@ class PluginAnswers:
         self._stale_rows = _own(plugin, point, "stale_rows")
         wanted = getattr(plugin, f"{point}_at_once", False) and self.answer is not None
         self.at_once = wanted and getattr(plugin, "normalization", None) is not Normalization.CUSTOM
+        self._at_once_for: Callable[[Cycle], bool] | None = _own(plugin, point, "answers_at_once")
+        self.stays = self._stale_rows is None
         self.static = self.applies is None and self._generation_of is None
 
     def stale_rows(self, cycle: Cycle, before: Hashable, changed: ChangedRows) -> Iterable[Rows]:
@@ -90,6 +95,10 @@ class PluginAnswers:
         if moved is None:
             return (table.rows,)
         return (moved,) if rows is None else (moved, rows)
+
+    def is_at_once(self, cycle: Cycle) -> bool:
+        """Whether it is for this pod."""
+        return self.at_once and (self._at_once_for is None or self._at_once_for(cycle))
 
     def of_all_rows(self, cycle: Cycle) -> NDArray[Any]:
         """What a plugin that answers for rows says of all rows of the table; 0 of closed ones."""

@@ -108,6 +108,8 @@ class DeviceShare(Plugin):
     depends: ClassVar[Aspect] = _ASPECTS
     applies_by_shape: ClassVar[bool] = True
     allocations_only: ClassVar[bool] = True
+    filter_at_once: ClassVar[bool] = True
+    score_at_once: ClassVar[bool] = True
     normalization: ClassVar[Normalization] = Normalization.DEFAULT
     reservation_normalization: ClassVar[Normalization] = Normalization.DEFAULT
 
@@ -140,6 +142,14 @@ class DeviceShare(Plugin):
         if self.fragmentation is not None or self._read(shape) is not None:
             return ()
         return ("pre_filter", "filter", "score", "reserve", "pre_bind")
+
+    def answers_at_once(self, cycle: Cycle) -> bool:
+        """Where numbers of cards decide, which one call finds for all nodes."""
+        cycle_state = self._cycle_state(cycle)
+        if cycle_state is None or self.fragmentation is not None:
+            return False
+        narrowed = cycle_state.designated or cycle_state.templates is not None
+        return cycle_state.request.by_count and not narrowed
 
     def generation(self, cycle: Cycle) -> Hashable:
         """Designated cards, templates and the estimate do not follow from shape and row."""

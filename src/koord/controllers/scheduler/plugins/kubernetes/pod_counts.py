@@ -244,8 +244,11 @@ class ShapeCache:
         self._by_shape: dict[int, Any] = {}
 
     def get(self, shape: PodShape) -> Any | None:
-        """What is kept for a shape."""
-        return self._by_shape.get(shape.id)
+        """What is kept for a shape, which is used last now."""
+        value = self._by_shape.pop(shape.id, None)
+        if value is not None:
+            self._by_shape[shape.id] = value
+        return value
 
     def put(self, shape: PodShape, value: Any) -> None:
         """Keeps it."""

@@ -46,7 +46,7 @@ from koord.controllers.scheduler.plugins.nodenumaresource.state.cache import NUM
 from koord.controllers.scheduler.plugins.noderesources.request_columns import evaluate_rows
 from koord.controllers.scheduler.queue.events import Action
 from koord.kernels.numa import Provider, Scorer, Strategy, Zones
-from koord.kernels.topology import NUMAStrategy
+from koord.kernels.topology import BindPolicy, NUMAStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Sequence
@@ -92,6 +92,7 @@ class NodeNUMAResource(Plugin):
     depends: ClassVar[Aspect] = Aspect.NODE | Aspect.PODS | Aspect.NUMA | Aspect.RESERVATIONS
     applies_by_shape: ClassVar[bool] = True
     allocations_only: ClassVar[bool] = True
+    filter_at_once: ClassVar[bool] = True
     normalization: ClassVar[Normalization] = Normalization.NONE
 
     def __init__(self, args: NodeNUMAResourceArgs, handle: Handle) -> None:
@@ -202,6 +203,13 @@ class NodeNUMAResource(Plugin):
         alignment.lead(self)
         alignment.join(self)
         return None
+
+    def answers_at_once(self, cycle: Cycle) -> bool:
+        """Where two comparisons a node decide."""
+        request = self._need(cycle)
+        if not self._goes_by_counts(request) or designated_allocation.of(cycle) is not None:
+            return False
+        return request.required != BindPolicy.FULL_PCPUS or bool(self.cache.columns.uniform.all())
 
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """True where the pod can be given what it asks for."""

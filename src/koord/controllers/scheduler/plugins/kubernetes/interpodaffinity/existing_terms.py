@@ -20,6 +20,7 @@ from koord.controllers.scheduler.plugins.kubernetes.pod_counts import RowCounts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from koord.controllers.cluster.label_index import PodSelector
     from koord.controllers.cluster.pods import PodBatch, PodInfo, PodShape
     from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.affinity_terms import (
         AffinityTerms,
@@ -48,6 +49,7 @@ class ExistingTerm(NamedTuple):
         term: what it matches, and in which topology.
         weight: in scores; 0 for one that does not score.
         row_counts: the pods that have it, by row.
+        pods: what it matches, as what can be looked up by labels.
     """
 
     number: int
@@ -55,6 +57,7 @@ class ExistingTerm(NamedTuple):
     term: AffinityTerm
     weight: int
     row_counts: RowCounts
+    pods: PodSelector
 
 
 class ExistingTerms:
@@ -96,10 +99,10 @@ class ExistingTerms:
 
     def matching(self, shape: PodShape, first: int) -> Iterable[ExistingTerm]:
         """The terms that pods of a shape match, of those with a number from the first on."""
-        labels_of = self._labels_of
-        if len(self._terms) - first <= _FEW:
-            return [each for each in self._terms[first:] if each.term.matches(shape, labels_of)]
         tokens = tokens_of(shape.namespace, shape.labels)
+        if len(self._terms) - first <= _FEW:
+            having, namespace = frozenset(tokens), shape.namespace
+            return [each for each in self._terms[first:] if each.pods.matches(namespace, having)]
         found = self._by_label.matching(shape.namespace, tokens)
         new = (each for each in found if each.number >= first)
         return sorted(new, key=attrgetter("number"))
@@ -171,14 +174,16 @@ class ExistingTerms:
                 self._on_first()
             self._unused += 1
             number = len(self._terms)
-            existing_term = ExistingTerm(number, role, term, weight, RowCounts())
+            existing_term = ExistingTerm(
+                number, role, term, weight, RowCounts(), term.pods(self._labels_of)
+            )
             self._list(key, existing_term)
         return existing_term
 
     def _list(self, key: tuple[TermRole, str, bytes, int], existing_term: ExistingTerm) -> None:
         self._by_key[key] = existing_term
         self._terms.append(existing_term)
-        self._by_label.add(key, existing_term.term.pods(self._labels_of), existing_term)
+        self._by_label.add(key, existing_term.pods, existing_term)
 
 
 def terms_or_none(shape: PodShape) -> AffinityTerms:

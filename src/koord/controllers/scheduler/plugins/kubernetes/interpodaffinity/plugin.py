@@ -6,13 +6,11 @@ Rule: docs/reference/stock-plugins.md#interpodaffinity.
 
 from __future__ import annotations
 
-from functools import reduce
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from koord.api.kinds.cluster import Namespace
 from koord.base.errors import KoordError
-from koord.controllers.cluster.label_index import PodSelector
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.scheduler.config.args_kube_scheduler import InterPodAffinityArgs
@@ -28,12 +26,8 @@ from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.affinity_te
 from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.existing_terms import (
     ExistingTerms,
 )
-from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.term_counts import TermCounts
-from koord.controllers.scheduler.plugins.kubernetes.pod_counts import (
-    PodCounts,
-    ShapeCache,
-    shapes_of,
-)
+from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.term_states import TermStates
+from koord.controllers.scheduler.plugins.kubernetes.pod_counts import PodCounts, shapes_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -45,10 +39,9 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
-    from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.affinity_terms import (
-        AffinityTerm,
+    from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.term_counts import (
+        TermCounts,
     )
-    from koord.controllers.scheduler.plugins.kubernetes.pod_counts import RowCounts
     from koord.controllers.scheduler.queue.events import HintedEvent
 
 AFFINITY = "node(s) didn't match pod affinity rules"
@@ -96,7 +89,14 @@ class InterPodAffinity(Plugin):
             self._labels_of,
             handle.table.advance_generation,
         )
-        self._states = ShapeCache(256, self._dropped)
+        self._states = TermStates(
+            handle.table,
+            self._pods,
+            self._existing_terms,
+            lambda shape: self._request(shape).terms,
+            self._labels_of,
+            self.args.ignore_preferred_terms_of_existing_pods,
+        )
         self._namespaces = handle.view(Namespace)
         self._namespaces.on_change(self._relabelled, self._updated, self._relabelled)
 
@@ -111,16 +111,17 @@ class InterPodAffinity(Plugin):
 
     def applies(self, cycle: Cycle) -> bool:
         """To pods with terms, or that terms of pods on nodes match."""
-        return self.filter_applies(cycle) or self.score_applies(cycle)
+        state = self._states.of(cycle.shape)
+        return state is not None and (state.filters or bool(state.scores))
 
     def filter_applies(self, cycle: Cycle) -> bool:
         """Where a required term matches."""
-        state = self._state(cycle.shape)
+        state = self._states.of(cycle.shape)
         return state is not None and state.filters
 
     def score_applies(self, cycle: Cycle) -> bool:
         """Where a weighted term matches."""
-        state = self._state(cycle.shape)
+        state = self._states.of(cycle.shape)
         return state is not None and bool(state.scores)
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
@@ -198,59 +199,11 @@ class InterPodAffinity(Plugin):
         return queueing_hints.of(lambda info: self._request(info.shape).terms, self._labels_of)
 
     def _cycle_state(self, cycle: Cycle) -> TermCounts:
-        state = self._state(cycle.shape)
+        state = self._states.of(cycle.shape)
         if state is None:
             # Asked though it does not apply: by a what-if that brought the terms.
-            state = TermCounts(self.handle.table, next(_SERIAL), (), alone_ok=False)
+            state = self._states.empty()
         return state
-
-    def _state(self, shape: PodShape) -> TermCounts | None:
-        """What is known of a shape, up to date; None if nothing concerns it."""
-        terms = self._request(shape).terms
-        if not terms and not self._existing_terms:
-            return None
-        table = self.handle.table
-        key = (table.labels.version, table.layout, self._existing_terms.generation)
-        state: TermCounts | None = self._states.get(shape)
-        if state is None or state.key != key:
-            self._states.drop(shape)
-            state = self._build(shape, terms, key)
-            self._states.put(shape, state)
-        if state.seen < len(self._existing_terms):
-            self._add_existing_terms(shape, terms, state)
-        state.sync(self._pods.changes)
-        return state
-
-    def _build(
-        self, shape: PodShape, terms: AffinityTerms, key: tuple[Hashable, ...]
-    ) -> TermCounts:
-        itself = all(term.matches(shape, self._labels_of) for term in terms.affinity)
-        state = TermCounts(self.handle.table, next(_SERIAL), key, itself)
-        if terms.affinity:
-            pods = self._acquire(state, terms.affinity)
-            for topology in dict.fromkeys(term.key for term in terms.affinity):
-                state.watch(state.affinity, topology, pods)
-        for term in terms.anti:
-            state.watch(state.anti_affinity, term.key, self._acquire(state, (term,)))
-        for term, weight in terms.preferred:
-            if weight:
-                state.add_weighted(term.key, self._acquire(state, (term,)), weight)
-        return state
-
-    def _add_existing_terms(self, shape: PodShape, terms: AffinityTerms, state: TermCounts) -> None:
-        new = self._existing_terms.matching(shape, state.seen)
-        state.seen = len(self._existing_terms)
-        ignored = self.args.ignore_preferred_terms_of_existing_pods and not terms.preferred
-        state.add_existing_terms(term for term in new if not (ignored and term.weight))
-
-    def _acquire(
-        self, state: TermCounts, terms: tuple[AffinityTerm, ...]
-    ) -> Sequence[tuple[RowCounts, int]]:
-        """The counts of pods that match all of some terms."""
-        key = tuple(sorted({term.text for term in terms}))
-        state.acquired.append(key)
-        selector = reduce(PodSelector.joined, (term.pods(self._labels_of) for term in terms))
-        return self._pods.acquire(key, selector)
 
     def _request(self, shape: PodShape) -> InterPodAffinityRequest:
         request: InterPodAffinityRequest | None = shape.memo.get(self._key)
@@ -273,7 +226,3 @@ class InterPodAffinity(Plugin):
     def _relabelled(self, namespace: Namespace, unknown: bool = False) -> None:
         """Which pods a namespaceSelector means may have changed: all is worked out anew."""
         self._states.clear()
-
-    def _dropped(self, state: TermCounts) -> None:
-        for key in state.acquired:
-            self._pods.release(key)
