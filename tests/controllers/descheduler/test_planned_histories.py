@@ -35,7 +35,7 @@ def test_what_once_did_not_hold_holds() -> None:
 
 def _no_others(patch: pytest.MonkeyPatch) -> None:
     """Moves that are under way count for nothing."""
-    patch.setattr(CurrentCluster, "under_way", lambda self: iter(()))
+    patch.setattr(CurrentCluster, "under_way", lambda self, namespace=None: iter(()))
 
 
 def _old_reports(patch: pytest.MonkeyPatch) -> None:

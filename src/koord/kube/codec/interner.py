@@ -15,7 +15,6 @@ Shared parts are read by many: nobody may change them.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TypeVar, cast
 
 import msgspec
@@ -23,6 +22,7 @@ from msgspec.structs import astuple
 
 from koord.api.codec import to_json
 from koord.kernels.sharing import Place, SharedFields, Sharing, SharingBudget
+from koord.kube.codec.projection import fields_of
 
 T = TypeVar("T")
 
@@ -78,9 +78,3 @@ class InternedStruct(SharedFields):
         frozen = kind.__struct_config__.frozen  # type: ignore[attr-defined]
         assign = msgspec.structs.force_setattr if frozen else setattr
         super().__init__(sharing, [(each.name, sharer.place()) for each in fields], assign)
-
-
-@cache
-def fields_of(kind: type) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """The fields of a struct type: worked out once, which takes longer than all else of a plan."""
-    return msgspec.structs.fields(kind)

@@ -24,8 +24,7 @@ from msgspec.structs import astuple
 from koord.api import codec
 from koord.kernels.projection import Projection
 from koord.kernels.sharing import Assembly, KnownPart, LastStates, Part
-from koord.kube.codec.interner import fields_of
-from koord.kube.codec.projection import OUTLINED, members
+from koord.kube.codec.projection import OUTLINED, fields_of, members
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,16 +24,19 @@ if TYPE_CHECKING:
 PODS = 60
 
 
-def _rounds(snapshot: ClusterSnapshot) -> PlannedRounds:
+def _rounds(snapshot: ClusterSnapshot, *, at_once: bool = False) -> PlannedRounds:
     registry = Registry()
     objects = [*snapshot.nodes, *snapshot.pods]
     landing = LandingNodes.of(objects, shipped(registry), registry, VirtualClock(NOW))
     old = {"maxPodLifeTimeSeconds": 100}
     strategies = make("deschedule", "PodLifeTime", old, RecordedEvictions())
-    return PlannedRounds(strategies, lambda _: landing, {}, lambda: NOW, dry_run=True)
+    return PlannedRounds(
+        strategies, lambda _: landing, {}, lambda: NOW, dry_run=True, at_once=at_once
+    )
 
 
-def test_others_have_their_turn_while_a_round_is_planned() -> None:
+def _turns_beside_a_plan(*, at_once: bool) -> int:
+    """How often others have their turn while a round is planned."""
     scheduler = {"schedulerName": "koord-scheduler"}
     pods = [pod(f"p{at:02}", age=900 - at, spec=scheduler) for at in range(PODS)]
     snapshot = cluster([node(f"n{at}", cpu="64") for at in range(1, 9)], pods)
@@ -47,12 +50,21 @@ def test_others_have_their_turn_while_a_round_is_planned() -> None:
 
     async def story() -> None:
         beside = asyncio.create_task(others())
-        plan = await _rounds(snapshot).plan(snapshot)
+        plan = await _rounds(snapshot, at_once=at_once).plan(snapshot)
         assert len(plan.steps) == PODS
         beside.cancel()
 
     asyncio.run(story())
-    assert turns >= PODS // PODS_A_SLICE
+    return turns
+
+
+def test_others_have_their_turn_while_a_round_is_planned() -> None:
+    assert _turns_beside_a_plan(at_once=False) >= PODS // PODS_A_SLICE
+
+
+def test_nobody_has_a_turn_while_a_plan_is_made_at_once() -> None:
+    """Else what the scheduler itself decides meanwhile would be taken back with the plan's."""
+    assert _turns_beside_a_plan(at_once=True) == 0
 
 
 def test_what_a_plan_counts_is_no_job_for_anybody_else() -> None:

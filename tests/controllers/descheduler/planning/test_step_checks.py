@@ -51,8 +51,13 @@ class Live:
     def budgets(self) -> list[PodDisruptionBudget]:
         return [budget("web", self.allowed, **WEB)]
 
-    def under_way(self) -> Iterator[MoveUnderWay]:
+    def under_way(self, namespace: str | None = None) -> Iterator[MoveUnderWay]:
+        del namespace
         return iter(self.moves)
+
+    def is_placed(self, pod: Pod) -> bool:
+        uid = pod.metadata.uid
+        return any(each.is_placed for each in self.moves if each.pod.metadata.uid == uid)
 
     def happens(self) -> None:
         self._change(self)

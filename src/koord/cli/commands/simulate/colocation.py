@@ -113,6 +113,8 @@ def colocation(
       143  the same, ended by SIGTERM
 
     Example: koord simulate colocation --nodes 100 --hours 6 --report out
+
+    Example: koord simulate colocation --descheduler --hours 6 --rounds none,planned
     """
     seeds = parse_seeds(seed, "--seed")
     if not descheduler:

@@ -150,7 +150,8 @@ class MigrationController(DeschedulerPlugin):
         refusal = self.refusal(pod)
         if refusal is not None:
             return refusal.message
-        held = self.limiter.held_back(pod, self.handle.clock.monotonic_seconds())
+        now = self.handle.clock.monotonic_seconds()
+        held = self.limiter.held_back(self.together(pod), now)
         return "" if held is None else held.message
 
     def assume(self, pod: Pod) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from koord.controllers.descheduler.framework.outcomes import EVICTED, REFUSED
 from koord.controllers.descheduler.planning.load_columns import (
@@ -37,7 +37,7 @@ from koord.controllers.descheduler.planning.rest_periods import RestPeriods
 from koord.controllers.descheduler.planning.step_checks import StepChecks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.planning.current_cluster import CurrentCluster
     from koord.controllers.descheduler.planning.landing import LandingNodes
     from koord.controllers.descheduler.snapshot import ClusterSnapshot
+
+_T = TypeVar("_T")
 
 
 class PlannedRounds:
@@ -64,6 +66,8 @@ class PlannedRounds:
         dry_run: whether plans are made and not carried out.
         is_current: whether a pod is still where the plan has it; asked right before its eviction.
         live: the cluster as it goes on beside plans; None where nothing happens but by them.
+        at_once: whether nothing else may run while a plan is made: where the scheduler that is
+            asked is the one that decides, whose decisions would be taken back with the plan's.
 
     Attributes:
         last: the plan of the last round.
@@ -79,8 +83,10 @@ class PlannedRounds:
         dry_run: bool = False,
         is_current: Callable[[Pod], bool] = lambda pod: True,
         live: CurrentCluster | None = None,
+        at_once: bool = False,
     ) -> None:
         self._rounds, self._landing = rounds, landing
+        self._at_once = at_once
         self._thresholds, self._now = thresholds, now
         self._dry_run, self._is_current = dry_run, is_current
         self._live = live
@@ -134,6 +140,12 @@ class PlannedRounds:
         return record
 
     async def _planned(
+        self, snapshot: ClusterSnapshot
+    ) -> tuple[RoundPlan, PlanningEvictor, LandingNodes | None]:
+        planning = self._worked_out(snapshot)
+        return _to_the_end(planning) if self._at_once else await planning
+
+    async def _worked_out(
         self, snapshot: ClusterSnapshot
     ) -> tuple[RoundPlan, PlanningEvictor, LandingNodes | None]:
         landing = None if self._landing is None else self._landing(snapshot)
@@ -192,6 +204,16 @@ def _requests(steps: Sequence[PlannedStep], wanted: Sequence[WantedPod]) -> list
         )
         for step, each in zip(steps, wanted, strict=True)
     ]
+
+
+def _to_the_end(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Runs what only gives way and waits for nothing, without letting anybody else run."""
+    while True:
+        try:
+            waits_for = coroutine.send(None)
+        except StopIteration as ended:
+            return cast("_T", ended.value)
+        assert waits_for is None, "a plan waits for nothing"
 
 
 def _nothing() -> None:

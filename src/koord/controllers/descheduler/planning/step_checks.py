@@ -67,8 +67,14 @@ class StepChecks:
         ledger = DisruptionLedger(ClusterSnapshot((), budgets=live.budgets()))
         if ledger.refusal(pod):
             return ledger.refusal(pod)
-        moving = {each.pod.metadata.uid: each.pod for each in live.under_way()}
-        moving |= {each.pod.metadata.uid: each.pod for each in done}
+        # A budget is about pods of its own namespace.
+        namespace = pod.metadata.namespace
+        moving = {each.pod.metadata.uid: each.pod for each in live.under_way(namespace)}
+        moving |= {
+            each.pod.metadata.uid: each.pod
+            for each in done
+            if each.pod.metadata.namespace == namespace
+        }
         for each in moving.values():
             now = live.pod(each)
             if now is not None and now.metadata.deletion_timestamp is None:
@@ -81,11 +87,10 @@ class StepChecks:
         """Whether the node takes the pod now, those counted that are on their way to it."""
         if self._landing is None:
             return ""
-        placed = {each.pod.metadata.uid for each in live.under_way() if each.is_placed}
         coming = [
             (each.pod, each.request.target)
             for each in done
-            if each.pod.metadata.uid not in placed and live.pod(each.pod) is not None
+            if live.pod(each.pod) is not None and not live.is_placed(each.pod)
         ]
         return self._landing.refusal(pod, step.target, coming)
 

@@ -108,7 +108,7 @@ class DeschedulerRounds:
             live = CurrentCluster(self._snapshots, self._views.view(PodMigrationJob))
             self._rounds = PlannedRounds(
                 self._walked, lambda _: library, load_thresholds(configuration),
-                clock.wall_seconds, live=live,
+                clock.wall_seconds, live=live, at_once=True,
             )  # fmt: skip
 
     async def start(self) -> None:

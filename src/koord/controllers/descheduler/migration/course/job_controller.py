@@ -24,7 +24,7 @@ from koord.controllers.descheduler.migration.arbitration.job_index import (
     reservation_of_job,
 )
 from koord.controllers.descheduler.migration.course import job_pass as steps
-from koord.controllers.descheduler.migration.course.job_groups import JobLinks
+from koord.controllers.descheduler.migration.course.job_groups import JobLinks, pods_of_group
 from koord.controllers.descheduler.migration.course.job_status import (
     EVICTING,
     EVICTION,
@@ -291,7 +291,7 @@ class MigrationJobController:
             await self._surges.scale_up(client, job, state)
         elif state is not None and pod is not None:
             await self._surges.scale_down(client, state, pod)
-            self._limiter.evicted(pod, self._clock.monotonic_seconds())
+            self._limiter.evicted([pod], self._clock.monotonic_seconds())
 
     async def _exchange(self, job: PodMigrationJob, surroundings: JobSurroundings) -> None:
         """The job names another reservation from now on; its own, if free, is the other job's."""
@@ -339,9 +339,10 @@ class MigrationJobController:
         self._writer.event(job, steps.NORMAL, RESERVATION_CREATED, text)
 
     async def _evict(self, job: PodMigrationJob, pod: Pod) -> float | None:
+        together = pods_of_group(job, pod, self._jobs, self._pods)
         why = await self._evictors.evict(job, pod)
         if not why:
-            self._limiter.evicted(pod, self._clock.monotonic_seconds())
+            self._limiter.evicted(together, self._clock.monotonic_seconds(), group_of(job))
             message = eviction_message(job, pod)
             draft = StatusDraft(job.status, self._clock.wall_seconds())
             draft.report(EVICTION, FALSE, EVICTING, message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api.kinds.migration import ABORTED, EVICT_DIRECTLY, FAILED, RUNNING, SUCCEEDED
-from koord.controllers.descheduler.migration.arbitration.job_index import group_of
+from koord.controllers.descheduler.migration.arbitration.job_index import group_of, job_pod_key
 from koord.controllers.descheduler.migration.course.job_pass import GroupState
 from koord.controllers.descheduler.migration.course.job_status import (
     RESERVATION_SCHEDULED,
@@ -19,10 +19,12 @@ from koord.controllers.descheduler.migration.course.job_status import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from koord.api.kinds.migration import PodMigrationJob
+    from koord.api.kinds.pod import Pod
     from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
+    from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
 
 
 def group_state(job: PodMigrationJob, jobs: JobIndex, default_mode: str) -> GroupState:
@@ -43,6 +45,15 @@ def group_state(job: PodMigrationJob, jobs: JobIndex, default_mode: str) -> Grou
         begun=begun,
         broken=_broken(group, members),
     )
+
+
+def pods_of_group(job: PodMigrationJob, pod: Pod, jobs: JobIndex, pods: PodIndex) -> Sequence[Pod]:
+    """The pods that go when one does, those of its gang that are there still, it among them."""
+    group = group_of(job)
+    if not group:
+        return (pod,)
+    keys = dict.fromkeys(job_pod_key(each) for each in jobs.of_group(group))
+    return [found for key in keys if (found := pods.get(key)) is not None] or (pod,)
 
 
 def _broken(group: str, members: list[PodMigrationJob]) -> str:

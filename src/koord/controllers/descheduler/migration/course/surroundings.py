@@ -14,9 +14,13 @@ from koord.controllers.descheduler.migration.arbitration.job_index import (
     job_pod_key,
     reservation_of_job,
 )
-from koord.controllers.descheduler.migration.course.job_groups import group_state
+from koord.controllers.descheduler.migration.course.job_groups import group_state, pods_of_group
 from koord.controllers.descheduler.migration.course.job_pass import JobSurroundings
-from koord.controllers.descheduler.migration.course.job_status import EVICTION, condition
+from koord.controllers.descheduler.migration.course.job_status import (
+    EVICTION,
+    condition,
+    eviction_began,
+)
 from koord.controllers.descheduler.migration.course.reservation_pool import PoolState
 from koord.kube.errors import unless_missing
 
@@ -96,8 +100,8 @@ class SurroundingsReader:
             held = await self._reservations.get(named)
         mode = self._args.default_job_mode
         return JobSurroundings(
-            self._clock.wall_seconds(), pod, held, self._bound_pod(held), self._limited(pod), mode,
-            group_state(job, self._jobs, mode), self._pool_state(job, pod, held),
+            self._clock.wall_seconds(), pod, held, self._bound_pod(held), self._limited(job, pod),
+            mode, group_state(job, self._jobs, mode), self._pool_state(job, pod, held),
             await self._surge_state(job, pod), self._is_moved_otherwise(job),
         )  # fmt: skip
 
@@ -117,10 +121,12 @@ class SurroundingsReader:
         bound = self._pods.get(f"{owner.namespace}/{owner.name}")
         return bound if bound is not None and bound.metadata.uid == owner.uid else None
 
-    def _limited(self, pod: Pod | None) -> HeldBack | None:
-        if pod is None:
+    def _limited(self, job: PodMigrationJob, pod: Pod | None) -> HeldBack | None:
+        group = group_of(job)
+        if pod is None or any(eviction_began(each.status) for each in self._jobs.of_group(group)):
             return None
-        return self._limiter.held_back(pod, self._clock.monotonic_seconds())
+        together = pods_of_group(job, pod, self._jobs, self._pods)
+        return self._limiter.held_back(together, self._clock.monotonic_seconds(), group)
 
     def _pool_state(
         self, job: PodMigrationJob, pod: Pod | None, held: Reservation | None
