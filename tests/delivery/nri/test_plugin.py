@@ -17,7 +17,7 @@ from koord.agent.states.state_store import StateStore
 from koord.delivery.nri.call_log import CallLog
 from koord.delivery.nri.messages import NRI
 from koord.delivery.nri.plugin import PLUGIN_SERVICE, NriPlugin, PluginServices
-from koord.delivery.nri.ttrpc import UNIMPLEMENTED, UNKNOWN, CallError
+from koord.delivery.nri.ttrpc import UNIMPLEMENTED, CallError
 from tests.agent.hooks.build import BATCH_CPU, BATCH_MEMORY, STATUS, container, pod
 from tests.agent.hooks.tree_node import TreeNode
 from tests.kube.harness import run_virtual
@@ -216,16 +216,25 @@ def test_what_fails_or_hangs_here_holds_up_no_container(tmp_path: Path) -> None:
     told(tmp_path, story)
 
 
-def test_unknown_calls_and_noise_are_answered_with_an_error(tmp_path: Path) -> None:
+def test_noise_in_a_known_call_holds_up_no_container(tmp_path: Path) -> None:
     async def story(setting: Setting) -> None:
-        for service, method, payload, code in (
-            (PLUGIN_SERVICE, "ValidateContainerAdjustment", b"", UNIMPLEMENTED),
-            ("other.Service", "Configure", b"", UNIMPLEMENTED),
-            (PLUGIN_SERVICE, "CreateContainer", b"\xff\xff", UNKNOWN),
+        noise = b"\xff\xff"
+        assert await setting.plugin.handle(PLUGIN_SERVICE, "CreateContainer", noise) == b""
+        (call,) = setting.calls.status()["calls"]
+        assert call["error"] == "got 2 bytes that are no CreateContainerRequest"
+
+    told(tmp_path, story)
+
+
+def test_calls_that_are_not_known_are_answered_with_an_error(tmp_path: Path) -> None:
+    async def story(setting: Setting) -> None:
+        for service, method in (
+            (PLUGIN_SERVICE, "ValidateContainerAdjustment"),
+            ("other.Service", "Configure"),
         ):
             with pytest.raises(CallError) as caught:
-                await setting.plugin.handle(service, method, payload)
-            assert caught.value.code == code
+                await setting.plugin.handle(service, method, b"")
+            assert caught.value.code == UNIMPLEMENTED
         # Names are the runtime's to check; whatever they are, nothing is written for them.
         hostile = NRI.PodSandbox(uid="../../x", name="\x1b[31m\n", namespace="\0")
         asked = NRI.CreateContainerRequest(pod=hostile, container=made(name="../a"))

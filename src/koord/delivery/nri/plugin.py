@@ -19,7 +19,7 @@ from koord.base import log
 from koord.base.errors import one_line
 from koord.delivery.nri.adjustments import adjustment, environment_of, is_met, update
 from koord.delivery.nri.messages import NRI
-from koord.delivery.nri.ttrpc import UNIMPLEMENTED, UNKNOWN, CallError
+from koord.delivery.nri.ttrpc import UNIMPLEMENTED, CallError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -112,26 +112,26 @@ class NriPlugin:
         """The answer to a call, within the runtime's limit: an empty one where nothing is ready.
 
         Raises:
-            CallError: a call that koord does not know, or that cannot be read.
+            CallError: a call that koord does not know. A runtime makes no container where a plugin
+                answers with an error, so there is no other.
         """
         if service != PLUGIN_SERVICE or method not in self._answers:
             raise CallError(UNIMPLEMENTED, f"{service}/{method} is not implemented")
         kind, answer = self._answers[method]
-        try:
-            request = kind.FromString(payload)
-        except DecodeError:
-            raise CallError(UNKNOWN, f"{method}: expected a {kind.DESCRIPTOR.name}") from None
         with self._services.calls.call(method) as call:
             try:
+                request = kind.FromString(payload)
                 async with asyncio.timeout(self._request_seconds * _SHARE):
                     made = await answer(request)
+            except DecodeError:
+                call.fail(f"got {len(payload)} bytes that are no {kind.DESCRIPTOR.name}")
             except Exception as error:
-                # Whatever goes wrong here holds up no container.
                 call.fail(one_line(f"{type(error).__name__}: {error}"))
-                _LOG.warning("call failed", extra=log.fields(method=method, error=call.error))
-                return b""
-            encoded: bytes = made.SerializeToString()
-            return encoded
+            else:
+                encoded: bytes = made.SerializeToString()
+                return encoded
+            _LOG.warning("call failed", extra=log.fields(method=method, error=call.error))
+            return b""
 
     # -- the connection ------------------------------------------------------------------------
 
