@@ -101,9 +101,11 @@ class WebhookApp:
         if certificate is not None and not isinstance(certificate, ReadinessNote):
             return certificate
         views = self._dependencies.views.readiness()
-        if views is None or isinstance(views, ReadinessNote):
-            return (certificate or views) if self._synced else "starting"
-        return views
+        if views is not None and not isinstance(views, ReadinessNote):
+            return views
+        if not self._synced:
+            return "starting"
+        return ReadinessNote("; ".join(filter(None, (views, certificate)))) or None
 
     def debug_page(self, path: str) -> Document | None:
         """What a handler tells of what it knows; None without that handler, or before it knows."""
