@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from koord.api.kinds.quota import ElasticQuota
 from koord.kube import crds as installing
 from tests.cli.daemons.test_descheduler import Cluster
 from tests.loop.test_kinds_served import QUOTA, REFERENCE
