@@ -88,7 +88,7 @@ class AgentOptions(SecurePortOptions):
     runtime_hooks_nri_plugin_index: Annotated[str, "its place among plugins, 00 to 99"] = "00"
     runtime_hooks_nri_connect_timeout: Annotated[float, "to connect and register"] = 6.0
     runtime_hooks_nri_backoff_duration: Annotated[float, "pause before another try"] = 1.0
-    runtime_hooks_nri_backoff_factor: Annotated[float, "by what it grows"] = 2.0
+    runtime_hooks_nri_backoff_factor: Annotated[int | float, "by what it grows"] = 2
     runtime_hooks_nri_backoff_steps: Annotated[int, "how often it grows"] = 2**31 - 1
     runtime_hooks_nri_backoff_cap: Annotated[float, "the longest; never above a minute"] = 60.0
 

@@ -135,11 +135,13 @@ def test_the_originals_daemonset_starts_as_it_is() -> None:
         "-addr=:9317", "-cgroup-root-dir=/host-cgroup/", "--logtostderr=true", "-v=4",
         "-feature-gates=CPUEvict=true", "-tsdb-path", "/metric-data/", "-report-interval=60s",
         "-enable-nri-runtime-hook", "--collect-res-used-interval=2s", "-only-evict-by-api",
+        "-runtime-hooks-nri-backoff-factor=2.5",
     ]  # fmt: skip
     options, _, verbosity = parse([*HERE, *words])
     assert (options.addr, options.cgroup_root_dir, verbosity) == (":9317", "/host-cgroup/", 4)
     assert options.gates().enabled("CPUEvict")
     assert (options.collect_res_used_interval, options.only_evict_by_api) == (2.0, True)
+    assert options.runtime_hooks_nri_backoff_factor == 2.5
     assert without_effect(words) == ["logtostderr", "report-interval", "tsdb-path"]
     assert without_effect(HERE) == []
     assert parse([*HERE, "--v=3"])[2] == parse([*HERE, "-v3"])[2] == parse([*HERE, "-v", "3"])[2]
