@@ -142,7 +142,9 @@ NUMBERS: dict[str, list[str]] = {
         f"{minimum_claims._LONGEST_REQUEST} characters", f"child's {minimum_claims._LONGEST_NAME}",
         f"{minimum_claims._MOST_RESOURCES} resources", seconds(minimum_claims.LIFETIME_SECONDS),
     ],
-    "what nodes of equal pods": [f"{fit_columns._MOST_KEPT} sets"],
+    "what nodes of equal pods": [
+        f"{fit_columns._MOST_KEPT} sets", f"{fit_columns._MOST_COLUMNS} resources",
+    ],
     "rest periods": [f"{number(surges._MOST_REFUSALS)} refusals"],
     "last attempts": [
         f"{number(default(attempt_history.AttemptHistory.__init__, 'limit'))} pods",

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _MOST_KEPT = 256
 """Sets of constraints for which answers are kept: some bytes a node each."""
 
+_MOST_COLUMNS = 64
+"""Resources that are kept in columns: pods may request names that nobody has heard of."""
+
 
 class NodeFitColumns:
     """Fit on some nodes of a snapshot, by requests and constraints.
@@ -68,6 +71,8 @@ class NodeFitColumns:
 
     def _column(self, name: str) -> Ints:
         if name not in self._left:
+            if len(self._left) >= _MOST_COLUMNS:
+                self._left.clear()
             left = [self._node_fit.free(node).get(name, 0) for node in self._nodes]
             self._left[name] = np.array(left, np.int64)
         return self._left[name]
