@@ -245,6 +245,26 @@ def test_an_outage_keeps_the_pods_and_lets_them_age() -> None:
     run_virtual(story(), clock)
 
 
+def test_a_node_without_pods_is_known_to_have_none(caplog: pytest.LogCaptureFixture) -> None:
+    """As a real kubelet tells of a new node, until the first pod is placed there."""
+    clock = VirtualClock(1_700_000_000.0)
+
+    async def story() -> None:
+        transport, store = Scripted(), StateStore(clock)
+        source = PodPoller(Kubelet(transport).pods, LAYOUT, store, clock, interval_seconds=10)
+        transport.pods()
+        running = asyncio.create_task(source.run())
+        await source.ready()
+        await asyncio.sleep(62)
+        none = store.snapshot().pods
+        assert (none.value, none.age_seconds(clock.monotonic_seconds())) == ((), pytest.approx(2))
+        assert caplog.records == []
+        running.cancel()
+        await asyncio.wait({running})
+
+    run_virtual(story(), clock)
+
+
 def test_followers_hear_of_their_parts_once_a_burst() -> None:
     async def story() -> list[SnapshotPart]:
         store, heard = StateStore(VirtualClock()), []

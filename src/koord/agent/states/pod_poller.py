@@ -74,7 +74,7 @@ def pod_states(
 class PodPoller:
     """Asks for the pods again and again.
 
-    An error or an empty list keeps the pods that are known, and their age grows.
+    An error, or an empty list once pods were known, keeps these, and their age grows.
     Rule: docs/reference/measuring.md#pods-of-the-node.
 
     Args:
@@ -134,7 +134,7 @@ class PodPoller:
         except (KoordError, TransportError, TimeoutError) as error:
             self._failed(str(error) or "no answer in time")
             return
-        if not pods and self._synced.is_set():
+        if not pods and self._store.unchecked_pods:
             self._failed("an empty list, the pods that were known stay")
             return
         if self._failure:
