@@ -63,14 +63,10 @@ def become_ready(world: Visitor) -> None:
 def report_and_offer(world: Visitor) -> None:
     """NodeMetric and NodeSLO go round; the node offers batch resources."""
 
-    def offered() -> int:
-        return world.amount(_BATCH_CPU)
-
-    until("the node offers batch CPUs", offered)
+    world.found["offered"] = until("batch CPUs are offered", lambda: world.amount(_BATCH_CPU))
     group = "slo.koordinator.sh/v1alpha1"
     world.found["metric"] = world.get(f"{group}/nodemetrics", "", NODE)
     world.found["slo"] = world.get(f"{group}/nodeslos", "", NODE)
-    world.found["offered"] = offered()
     world.say("batch CPUs are offered")
 
 
@@ -100,9 +96,12 @@ def use_reservation(world: Visitor) -> None:
     world.kubectl("apply", f"--filename={world.manifest('expected')}")
     pod = until("its pod runs", lambda: world.running("default", "expected"))
     world.found["expected"] = json.loads(pod["metadata"]["annotations"][_RESERVED])
-    world.found["used"] = until(
-        "it says who uses it", lambda: world.get(*path)["status"].get("currentOwners")
-    )
+
+    def owners() -> list[Document]:
+        found: list[Document] = world.get(*path)["status"].get("currentOwners") or []
+        return found
+
+    world.found["owners"] = until("it says who uses it", owners)
     world.say("reservation used")
 
 
@@ -123,6 +122,7 @@ def suppress_and_evict(world: Visitor) -> None:
     world.kubectl("delete", "deployment", "bound", "--wait=false")
     until("the bound pod is gone", lambda: not world.pods("default", "bound"))
     until("a whole CPU is offered", lambda: world.amount(_BATCH_CPU) >= 1000)
+    world.found["offered later"] = world.amount(_BATCH_CPU)
     world.kubectl("apply", f"--filename={world.manifest('batch')}")
     batch = until("the job runs", lambda: world.running("analytics", "", "job-name=report"))
     world.found["batch"] = batch
