@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.scenes.own_cgroups import remove, remove_left
+from tests.scenes.own_cgroups import left, remove, remove_left
 
 ROOT = Path(__file__).resolve().parents[2]
 CGROUP = Path("/sys/fs/cgroup")
@@ -65,7 +65,7 @@ def run_inside(module: str, order: dict[str, Any], timeout_seconds: float) -> An
         order: what else it is told.
         timeout_seconds: then all of it is killed.
     """
-    with _directories() as made, tempfile.TemporaryDirectory(prefix="koord-node-") as scratch:
+    with _directories() as made, _scratch() as scratch:
         result = Path(scratch) / "result.json"
         order |= {"result": str(result), "scratch": scratch}
         with Path(scratch, "output").open("wb") as output:
@@ -91,6 +91,14 @@ def _move(made: list[Path]) -> None:
         (folder / "cgroup.procs").write_text(str(os.getpid()))
     # 1 is PR_SET_PDEATHSIG: a test run that is killed takes its node along.
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[str]:
+    for folder in left(Path(tempfile.gettempdir()), _PREFIX):
+        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}-{os.getpid()}-") as scratch:
+        yield scratch
 
 
 @contextlib.contextmanager

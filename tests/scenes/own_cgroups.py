@@ -26,13 +26,20 @@ def remove(folder: Path) -> None:
 
 
 def remove_left(base: Path, prefix: str) -> None:
-    """Removes what killed runs left: directories ``PREFIX-PID-...`` whose process is gone.
+    """Removes what killed runs left.
 
     Args:
         base: the directory above.
         prefix: of their names.
     """
-    for folder in base.glob(f"{prefix}-*-*"):
-        pid = folder.name.removeprefix(f"{prefix}-").split("-")[0]
-        if not Path("/proc", pid).exists():
-            remove(folder)
+    for folder in left(base, prefix):
+        remove(folder)
+
+
+def left(base: Path, prefix: str) -> list[Path]:
+    """Directories ``PREFIX-PID-...`` whose process is gone."""
+    return [
+        folder
+        for folder in sorted(base.glob(f"{prefix}-*-*"))
+        if not Path("/proc", folder.name.removeprefix(f"{prefix}-").split("-")[0]).exists()
+    ]
