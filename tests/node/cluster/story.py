@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens on the node of a cluster, as figures: ``python -m tests.node.story ORDER``."""
+"""What happens on the node of a cluster, as figures.
+
+``python -m tests.node.cluster.story ORDER``
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from koord.kernels.cpuset import CPUSet
-from tests.node.cluster import NODE
+from tests.node.cluster.control_plane import NODE
+from tests.node.cluster.static_policy import switch_policy, take_over
+from tests.node.cluster.visitor import Document, Visitor
 from tests.node.machine import CGROUP, until
-from tests.node.visitor import Document, Visitor
-from tests.scenes.daemon import rounds_in
 from tests.scenes.experiments.suppress import rounds_to_fall
 from tests.scenes.owntree import OwnMachine
 
@@ -41,7 +44,7 @@ _CONFIGURATION = {
 }  # fmt: skip
 _SYSTEM = "koordinator-system"
 _SPIN = "while :; do :; done"
-_STEADY_ROUNDS = 5
+_STEADY_ROUNDS = 3
 
 
 def become_ready(world: Visitor) -> None:
@@ -130,8 +133,8 @@ def suppress_and_evict(world: Visitor) -> None:
         file: world.read(file, batch) for file in ("cpu.shares", "cpu.cfs_quota_us")
     }
     world.say("batch runs")
-    _wait_rounds(world, _STEADY_ROUNDS)
-    before = len(_rounds(world))
+    world.node.wait_rounds(_STEADY_ROUNDS)
+    before = len(world.node.rounds())
     web = world.found["web"]["metadata"]["name"]
     world.kubectl("exec", web, "--", "/bin/sh", "-c", f"{{ {_SPIN}; }} >/dev/null 2>&1 &")
     world.say("the service works")
@@ -143,24 +146,15 @@ def suppress_and_evict(world: Visitor) -> None:
 
     until("the batch pod is evicted", gone)
     world.say("batch is evicted")
-    _wait_rounds(world, _STEADY_ROUNDS)
-    world.found["rounds"] = _rounds(world)[before:]
+    world.node.wait_rounds(_STEADY_ROUNDS)
+    world.found["rounds"] = world.node.rounds()[before:]
     world.found["rounds to fall"] = rounds_to_fall(world.found["rounds"], os.cpu_count() or 1)
     world.found["evictions"] = [event["message"] for event in world.events("evictPodSuccess")]
 
 
-def _rounds(world: Visitor) -> list[dict[str, str]]:
-    return rounds_in(world.node.log("koordlet").splitlines(), "cpusuppress")
-
-
-def _wait_rounds(world: Visitor, count: int) -> None:
-    wanted = len(_rounds(world)) + count
-    until(f"{count} rounds of suppression", lambda: len(_rounds(world)) >= wanted)
-
-
 STEPS: tuple[Callable[[Visitor], None], ...] = (
     become_ready, place_services, use_reservation, reach_containers, report_and_offer,
-    suppress_and_evict,
+    suppress_and_evict, switch_policy, take_over,
 )  # fmt: skip
 
 

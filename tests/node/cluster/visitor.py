@@ -11,8 +11,8 @@ from typing import Any
 
 from koord.kernels.quantity import Quantity
 from tests.contract.api import Api, at
-from tests.node.cluster import NODE
-from tests.node.kubelet import KubeletNode
+from tests.node.cluster.control_plane import NODE
+from tests.node.cluster.kubelet import KubeletNode
 from tests.node.machine import CGROUP
 from tests.real.binaries import find
 
@@ -80,6 +80,11 @@ class Visitor:
         """Pods of an app, or by a selector."""
         query = {"labelSelector": selector or f"app={app}"}
         items: list[Document] = self._api.get(at("pods", namespace), **query).ok["items"]
+        return items
+
+    def all_pods(self) -> list[Document]:
+        """Those of all namespaces."""
+        items: list[Document] = self._api.get(at("pods")).ok["items"]
         return items
 
     def running(self, namespace: str, app: str, selector: str = "") -> Document | None:

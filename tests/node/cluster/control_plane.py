@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster of one real node: ``python -m tests.node.cluster ORDER``, in namespaces of its own.
+"""A cluster of one real node: ``python -m tests.node.cluster.control_plane ORDER``.
 
-What stands outside the node: etcd, kube-apiserver, kube-controller-manager, koord-scheduler, and
-koord-manager with admission, each of koord's with its service account's rights alone. The node
-(`tests.node.story`) has further namespaces and cgroups of its own within, and shares the network.
+What stands outside the node, in namespaces of the cluster's own: etcd, kube-apiserver,
+kube-controller-manager, koord-scheduler, and koord-manager with admission, each of koord's with its
+service account's rights alone. The node (`tests.node.cluster.story`) has further namespaces and
+cgroups within, and shares the network.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ def run_node(order: dict[str, Any], made: list[Path]) -> None:
         for folder in made:
             (folder / "cgroup.procs").write_text(str(os.getpid()))
 
-    call = [*_UNSHARE, sys.executable, "-m", "tests.node.story", json.dumps(order)]
+    call = [*_UNSHARE, sys.executable, "-m", "tests.node.cluster.story", json.dumps(order)]
     subprocess.run(
         call, check=True, stdin=subprocess.DEVNULL, preexec_fn=move, timeout=_STORY_SECONDS,
         env={**os.environ, "TMPDIR": order["scratch"]},

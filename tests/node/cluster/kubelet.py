@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from tests.node.cluster import ADDRESS, NODE
+from tests.node.cluster.control_plane import ADDRESS, NODE
 from tests.node.machine import RuntimeNode, mount, mount_all, until
 from tests.real.binaries import find
+from tests.scenes.daemon import rounds_in
 
+_SUPPRESSION = "cpusuppress"
 # What they write whatever their settings: links to logs, state of CNI, folders of plugins.
 _WRITTEN = ("/etc", "/usr/libexec", "/var/lib", "/var/log")
 # The kubelet sets these for the whole machine.
@@ -104,6 +107,25 @@ class KubeletNode(RuntimeNode):
         call = [sys.executable, "-m", "koord.cli.daemons.koordlet", *arguments]
         self._start("koordlet", call, agent_mode="hostMode")
         until("koordlet serves the runtime", self.is_synchronized)
+
+    def stop_koordlet(self) -> None:
+        """Ends it in order: files get back what they said before."""
+        self._end("koordlet", signal.SIGTERM)
+        del self._programs["koordlet"]
+
+    def stop_kubelet(self) -> None:
+        """Ends it; containers go on."""
+        self._end("kubelet", signal.SIGTERM)
+        del self._programs["kubelet"]
+
+    def rounds(self, strategy: str = _SUPPRESSION) -> list[dict[str, str]]:
+        """What a strategy saw and decided in every round that it could finish."""
+        return rounds_in(self.log("koordlet").splitlines(), strategy)
+
+    def wait_rounds(self, count: int) -> None:
+        """Waits for so many more rounds of suppression."""
+        wanted = len(self.rounds()) + count
+        until(f"{count} rounds of suppression", lambda: len(self.rounds()) >= wanted)
 
     def check(self) -> None:
         """Raises AssertionError where a program has ended."""
