@@ -12,6 +12,7 @@ import sys
 import traceback
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def place_services(world: Visitor) -> None:
     """Plain manifests: pods are changed by profiles, placed, and run as koord wants."""
     world.kubectl("apply", f"--filename={world.manifest('workloads')}")
     for app in ("bound", "web"):
-        world.found[app] = until(f"{app} runs", lambda app=app: world.running("default", app))
+        world.found[app] = until(f"{app} runs", partial(world.running, "default", app))
     name = world.found["bound"]["metadata"]["name"]
     world.found["bound says"] = until("it says", lambda: world.kubectl("logs", name).split())
     status = json.loads(world.found["bound"]["metadata"]["annotations"][_STATUS])
@@ -149,6 +150,9 @@ def suppress_and_evict(world: Visitor) -> None:
     world.node.wait_rounds(_STEADY_ROUNDS)
     world.found["rounds"] = world.node.rounds()[before:]
     world.found["rounds to fall"] = rounds_to_fall(world.found["rounds"], os.cpu_count() or 1)
+    status = world.node.status()
+    world.found["problems"] = [*status["failures"], *status["hookProblems"]]
+    world.found["calls"] = {call["method"]: call["failures"] for call in status["runtime"]["calls"]}
     world.found["evictions"] = [event["message"] for event in world.events("evictPodSuccess")]
 
 

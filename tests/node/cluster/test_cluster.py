@@ -144,6 +144,12 @@ def test_services_share_what_the_kubelet_did_not_give_out(seen: Any) -> None:
     assert CPUSet.parse(seen["beside after"]) == shared
 
 
+def test_the_runtime_was_answered_and_the_kernel_took_all(seen: Any) -> None:
+    assert {"Configure", "Synchronize", "RunPodSandbox", "CreateContainer"} <= set(seen["calls"])
+    assert set(seen["calls"].values()) == {0}
+    assert seen["problems"] == []
+
+
 def test_nothing_else_failed(story: Any) -> None:
     """But suppression, before there was a sample or a pod."""
     early = ("expected pods on this node", "expected a sample in the window")
