@@ -19,6 +19,7 @@ from typing import Any
 from koord.kernels.cpuset import CPUSet
 from tests.node.cluster.control_plane import NODE
 from tests.node.cluster.static_policy import switch_policy, take_over
+from tests.node.cluster.upkeep import resize_in_place, restart_kubelet
 from tests.node.cluster.visitor import Document, Visitor
 from tests.node.machine import CGROUP, until
 from tests.scenes.experiments.suppress import rounds_to_fall
@@ -157,8 +158,8 @@ def suppress_and_evict(world: Visitor) -> None:
 
 
 STEPS: tuple[Callable[[Visitor], None], ...] = (
-    become_ready, place_services, use_reservation, reach_containers, report_and_offer,
-    suppress_and_evict, switch_policy, take_over,
+    become_ready, place_services, use_reservation, reach_containers, resize_in_place,
+    restart_kubelet, report_and_offer, suppress_and_evict, switch_policy, take_over,
 )  # fmt: skip
 
 

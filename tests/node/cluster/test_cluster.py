@@ -79,6 +79,19 @@ def test_bound_cpus_are_there_at_the_first_line(seen: Any) -> None:
     assert seen["bound files"] == {"cpuset.cpus": seen["chosen"], "cpu.cfs_quota_us": "-1"}
 
 
+def test_bound_cpus_stay_when_a_pod_is_resized_in_place(seen: Any) -> None:
+    """And its quota stays away, which the kubelet sets anew."""
+    assert seen["bound resized"] == {
+        "cpuset.cpus": seen["chosen"], "cpu.cfs_quota_us": "-1",
+        "memory.limit_in_bytes": str(48 << 20),
+    }  # fmt: skip
+
+
+def test_bound_cpus_stay_when_the_kubelet_is_restarted(seen: Any) -> None:
+    assert seen["bound after a restart"] == seen["bound resized"]
+    assert seen["restarts"] == [0]
+
+
 def test_logs_and_exec_reach_containers(seen: Any) -> None:
     assert (seen["logs"], seen["exec"]) == ("serving", "it is I")
 
@@ -145,14 +158,14 @@ def test_services_share_what_the_kubelet_did_not_give_out(seen: Any) -> None:
 
 
 def test_the_runtime_was_answered_and_the_kernel_took_all(seen: Any) -> None:
-    assert {"Configure", "Synchronize", "RunPodSandbox", "CreateContainer"} <= set(seen["calls"])
+    assert {"Configure", "Synchronize", "CreateContainer", "UpdateContainer"} <= set(seen["calls"])
     assert set(seen["calls"].values()) == {0}
     assert seen["problems"] == []
 
 
 def test_nothing_else_failed(story: Any) -> None:
-    """But suppression, before there was a sample or a pod."""
-    early = ("expected pods on this node", "expected a sample in the window")
-    told = [line for line in story["figures"]["told"] if not any(part in line for part in early)]
+    """But suppression, before there was a sample or a pod, and what a stopped kubelet was asked."""
+    known = ("expected pods on this node", "expected a sample in the window", "kubelet's config")
+    told = [line for line in story["figures"]["told"] if not any(part in line for part in known)]
     assert told == []
     assert "failure" not in story, json.dumps(story)
