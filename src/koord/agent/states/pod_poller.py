@@ -139,7 +139,7 @@ class PodPoller:
         except (KoordError, TransportError, TimeoutError) as error:
             self._failed(str(error) or "no answer in time")
             return
-        if not pods and self._still_there():
+        if not pods and self._has_cgroup():
             self._failed("an empty list, the pods that were known stay")
             return
         if self._failure:
@@ -150,7 +150,7 @@ class PodPoller:
         self._store.put(SnapshotPart.PODS, states)
         self._synced.set()
 
-    def _still_there(self) -> bool:
+    def _has_cgroup(self) -> bool:
         """Whether a pod that is known has its cgroup."""
         known = self._store.unchecked_pods
         return any((self._groups_root / state.directory.lstrip("/")).exists() for state in known)
