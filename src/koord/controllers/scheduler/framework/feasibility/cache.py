@@ -197,7 +197,10 @@ class FeasibilityCache:
         if is_large and not others and cycle.allowed is None:
             row = self._best_by_class(key, kernels, weights)
         if others:
-            search = search.asking(stays=all(each.stays for each in others))
+            search = search.asking(
+                stays=all(each.stays for each in others),
+                by_node=all(each.depends == _NODE for each in others),
+            )
         if row < 0 and not entries.keeps(key, version, search):
             masks, ratings = self._row_answers(cycle, others)
             row = self._bounds.best(kernels, weights, masks, ratings)
