@@ -471,7 +471,21 @@ std::int64_t RowBounds::best(const Rooms& rooms, std::span<const std::int64_t> w
   const std::size_t first = first_block();
   if (limits_[first] == kLowest) return -1;
   look_at(first, 1);
-  for (std::size_t block = 0; block < blocks_; ++block) {
+  if (by_use_) {
+    // Those that are alike stand together: the better their limit, the sooner.
+    sooner_.clear();
+    for (std::size_t block = 0; block < blocks_; ++block) {
+      if (block != first && may_be_better(block, found)) sooner_.push_back(block);
+    }
+    std::sort(sooner_.begin(), sooner_.end(), [&](std::size_t one, std::size_t other) {
+      return std::tuple(-limits_[one], ranks_[one], one) <
+             std::tuple(-limits_[other], ranks_[other], other);
+    });
+    for (const std::size_t block : sooner_) {
+      if (may_be_better(block, found)) look_at(block, 1);
+    }
+  }
+  for (std::size_t block = 0; !by_use_ && block < blocks_; ++block) {
     if (block == first || !may_be_better(block, found)) continue;
     // Those beside each other together, as many as are rated at a time.
     std::size_t end = block + 1;

@@ -121,6 +121,7 @@ class KOORD_API RowBounds {
   // ratings where these are not by row.
   std::vector<std::uint8_t> allowed_, allowed_rows_;
   std::vector<RowRating> ratings_;
+  std::vector<std::size_t> sooner_;  // blocks in the order in which they are looked at
   std::vector<std::vector<std::int64_t>> raw_;
   std::vector<Rated> rated_;
   std::vector<std::int64_t> ends_;  // of a rating, by block: the least, the most
