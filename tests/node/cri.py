@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from koord.delivery.nri.messages import types_of
+from koord.delivery.proto import types_of
 
 CRI: Any = types_of("cri.proto", Path(__file__).with_name("cri.proto").read_text(encoding="utf-8"))
 IMAGE, PAUSE_IMAGE = "example.test/busybox:1", "example.test/pause:1"
