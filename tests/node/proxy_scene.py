@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks through the CRI proxy on a real containerd, as figures: ``python -m tests.node.proxy_scene``.
+"""Hooks through the CRI proxy on a real containerd: ``python -m tests.node.proxy_scene ORDER``.
 
 The hook server is a stand-in; proxy, runtime, kernel and containers are real.
 """
@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import sys
-import time
 import traceback
 from pathlib import Path
 from typing import Any
