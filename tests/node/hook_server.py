@@ -25,6 +25,7 @@ class StandInHookServer(grpc.GenericRpcHandler):  # type: ignore[misc]
         resources: fields over a container's, by the pod's name.
         environment: variables over a container's, by the pod's name.
         delay_seconds: before an answer.
+        answered: how many calls were answered.
         raw: bytes in place of an answer.
         requests: stage and request of each call.
     """
@@ -34,6 +35,7 @@ class StandInHookServer(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.resources: dict[str, dict[str, Any]] = {}
         self.environment: dict[str, dict[str, str]] = {}
         self.delay_seconds = 0.0
+        self.answered = 0
         self.raw: bytes | None = None
         self.requests: list[tuple[str, Any]] = []
         self._server: Any = None
@@ -75,6 +77,7 @@ class StandInHookServer(grpc.GenericRpcHandler):  # type: ignore[misc]
         request = getattr(HOOKS, f"{kind}HookRequest").FromString(raw)
         self.requests.append((stage, request))
         time.sleep(self.delay_seconds)
+        self.answered += 1
         if self.raw is not None:
             return self.raw
         if pod_stage:

@@ -6,6 +6,7 @@ one line.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,24 @@ def test_one_that_did_not_answer_in_time_is_left_alone_for_a_moment(tmp_path: Pa
             assert len(here.hooks.requests) == 1
             await client.close()
             await answers.close()
+
+    asyncio.run(run())
+
+
+def test_one_that_registers_anew_is_called_at_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with world(tmp_path, runtime_hook_timeout=0.05) as here:
+            here.register()
+            _slow(here)
+            await here.call("CreateContainer", create_request())
+            del here.hooks.handlers["PreCreateContainerHook"]
+            await here.call("CreateContainer", create_request())
+            assert here.hooks.requests == []
+            file = here.proxy.hooks.servers.directory / "hooks.json"
+            before = file.stat().st_mtime_ns
+            os.utime(file, ns=(before + 1, before + 1))
+            await here.call("CreateContainer", create_request())
+            assert len(here.hooks.requests) == 1
 
     asyncio.run(run())
 

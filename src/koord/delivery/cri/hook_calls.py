@@ -57,8 +57,9 @@ class HookCalls:
     ) -> None:
         self.servers = servers
         self._timeout_seconds, self._calls, self._clock = timeout_seconds, calls, clock
-        self._clients: dict[str, HookClient] = {}
-        self._closing: asyncio.Future[None] | None = None
+        # By the file's name, with what it said.
+        self._clients: dict[str, tuple[HookServer, HookClient]] = {}
+        self._closing: set[asyncio.Future[None]] = set()
         self._later: asyncio.Queue[tuple[str, Any, str]] = asyncio.Queue(MOST_WAITING)
         self._errors: dict[str, str] = {}
         self._count = metrics.counter(
@@ -117,19 +118,23 @@ class HookCalls:
         await self._later.join()
 
     def _client(self, server: HookServer) -> HookClient:
-        client = self._clients.get(server.endpoint)
-        if client is None:
-            if len(self._clients) >= MOST_FILES:
-                old = self._clients.pop(next(iter(self._clients)))
-                self._closing = asyncio.ensure_future(old.close())
-            client = HookClient(server.endpoint, self._timeout_seconds, self._clock)
-            self._clients[server.endpoint] = client
+        """A server whose file is new is called anew, whatever it failed of before."""
+        known = self._clients.get(server.name)
+        if known is not None and known[0] == server:
+            return known[1]
+        if known is None and len(self._clients) >= MOST_FILES:
+            known = self._clients.pop(next(iter(self._clients)))
+        if known is not None:
+            closing = asyncio.ensure_future(known[1].close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+        client = HookClient(server.endpoint, self._timeout_seconds, self._clock)
+        self._clients[server.name] = server, client
         return client
 
     async def close(self) -> None:
         """Ends all calls."""
-        for client in self._clients.values():
+        for _, client in self._clients.values():
             await client.close()
         self._clients.clear()
-        if self._closing is not None:
-            await self._closing
+        await asyncio.gather(*self._closing)

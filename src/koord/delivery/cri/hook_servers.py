@@ -46,12 +46,14 @@ class HookServer(NamedTuple):
         endpoint: path of its socket.
         policy: what its failure means.
         stages: at which it is called.
+        version: another one when the file was written again, as a server does that starts.
     """
 
     name: str
     endpoint: str
     policy: FailurePolicy
     stages: frozenset[str]
+    version: int = 0
 
 
 class _HookServerFile(msgspec.Struct):
@@ -160,4 +162,4 @@ def read_server(path: Path, status: os.stat_result) -> HookServer:
             f"at most {MOST_ENDPOINT_BYTES} bytes"
         )
     stages = frozenset(read.stages) - set(_NEVER_CALLED)
-    return HookServer(path.name, endpoint, FailurePolicy(read.policy), stages)
+    return HookServer(path.name, endpoint, FailurePolicy(read.policy), stages, status.st_mtime_ns)
