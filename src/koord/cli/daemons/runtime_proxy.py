@@ -70,10 +70,13 @@ async def _run(options: RuntimeProxyOptions) -> int:
 
     metrics, clock = registry(), SystemClock()
     proxy = RuntimeProxy(options, metrics, clock, Supervisor("runtime_proxy", metrics, clock))
-    parts = await _endpoints(options, metrics, proxy)
-    await proxy.start()
-    parts.append(Component("proxy", proxy.run))
-    return await run_until_stopped(parts, grace_seconds=2 * GRACE_SECONDS)
+    try:
+        parts = await _endpoints(options, metrics, proxy)
+        await proxy.start()
+        parts.append(Component("proxy", proxy.run))
+        return await run_until_stopped(parts, grace_seconds=2 * GRACE_SECONDS)
+    finally:
+        await proxy.stop()
 
 
 async def _endpoints(

@@ -65,6 +65,10 @@ _METAVARS = {
     "pods_from": "kubelet|apiserver",
     "resource_lock": "leases",
     "node_name": "NODE",
+    "_endpoint": "SOCKET",
+    "runtime_mode": "Containerd",
+    "server_key": "LABEL",
+    "server_val": "VALUE",
 }
 # A letter and more: Go takes -name for --name. A level may stand right behind -v.
 _ONE_DASH = re.compile(r"-(?!v[=0-9])[a-z][-_a-z]", re.ASCII)

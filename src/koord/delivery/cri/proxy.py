@@ -75,6 +75,7 @@ class RuntimeProxy(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._interception = Interception(self.hooks, self.store, limits, label)
         self._error = "the runtime was not asked yet"
         self._methods: dict[str, str] = {}
+        self._stopped = False
         self._count = metrics.counter(
             "koord_runtime_proxy_calls_total", "Calls of the kubelet.", ("method", "code")
         )
@@ -115,7 +116,10 @@ class RuntimeProxy(grpc.GenericRpcHandler):  # type: ignore[misc]
             await self.stop()
 
     async def stop(self) -> None:
-        """Ends all connections; what is remembered is on disk then."""
+        """Ends all connections; what is remembered is on disk then. May be called again."""
+        if self._stopped:
+            return
+        self._stopped = True
         await self._server.stop(GRACE_SECONDS)
         await self._files.write()
         await self.hooks.close()
