@@ -126,7 +126,7 @@ def test_a_wheel_is_not_compiled_where_an_editable_one_is(
             (tmp_path / "out-3.11").mkdir(parents=True)
             (tmp_path / "out-3.11/koord-1-cp311-cp311-linux_x86_64.whl").touch()
         if "auditwheel" in words:
-            (tmp_path / f"koord-1-cp311-cp311-{wheels.PLATFORM}.whl").touch()
+            (tmp_path / f"koord-1-cp311-cp311-{wheels.TAG}_x86_64.whl").touch()
         return ""
 
     monkeypatch.setattr(wheels, "call", called)
@@ -159,4 +159,5 @@ def test_the_workflow_builds_what_the_target_builds() -> None:
     text = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
     assert "Untried" in text
     matrix = yaml.safe_load(text)["jobs"]["wheels"]["strategy"]["matrix"]
-    assert tuple(matrix["python"]) == wheels.PYTHONS
+    # The wheel for another machine is compiled by hand so far.
+    assert (*matrix["python"], wheels.ARM64) == wheels.PYTHONS
