@@ -22,6 +22,7 @@
 #include "koord/error.hpp"
 #include "koord/placement_board.hpp"
 #include "koord/placement_fit.hpp"
+#include "koord/placement_reserved.hpp"
 
 namespace koord::placement {
 
@@ -31,10 +32,19 @@ struct RowRating {
   std::span<const std::int64_t> raw = {};
 };
 
+/// Reservations for a pod, asked about the rows that are looked at alone. What they are filled is
+/// normalised as Normalization::kDefault does it.
+struct ReservedAnswers {
+  const ReservedBounds* bounds = nullptr;  ///< null: there are no reservations
+  ReservedQuestion question = {};
+  std::int64_t weight = 0;
+};
+
 /// What is known of rows beside their columns: 0 in any of the masks refuses.
 struct RowAnswers {
   std::vector<std::span<const std::uint8_t>> masks = {};
   std::vector<RowRating> ratings = {};
+  ReservedAnswers reserved = {};
 };
 
 /// See the head of this file.
@@ -86,6 +96,9 @@ class KOORD_API RowBounds {
              const RowAnswers& answers);
   void limit_allowed();
   void limit_rating(const RowRating& rating);
+  void limit_reserved(const Rooms& rooms, const Columns& columns, const RowAnswers& answers);
+  void ask_reserved(const Rooms& rooms, const Columns& columns, const ReservedAnswers& reserved,
+                    std::size_t block);
   [[nodiscard]] std::size_t first_block() const;
   [[nodiscard]] bool may_be_better(std::size_t block, const Found& found) const;
 
@@ -103,6 +116,10 @@ class KOORD_API RowBounds {
   std::vector<std::uint8_t> allowed_;
   std::vector<Rated> rated_;
   std::vector<std::int64_t> ends_;  // of a rating, by block: the least, the most
+  // Of reservations: by block whether its rows were asked about, and the most they may be filled;
+  // by row how full they would be.
+  std::vector<std::uint8_t> asked_;
+  std::vector<std::int64_t> fills_, raw_;
   std::size_t looked_at_ = 0;
 };
 

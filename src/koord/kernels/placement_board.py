@@ -46,6 +46,7 @@ __all__ = [
     "WITHIN",
     "Board",
     "Ranks",
+    "ReservedBounds",
     "RoomCheck",
     "RoomScore",
     "Rooms",
@@ -110,7 +111,15 @@ RowBounds = _native.RowBounds
 have a rank; ``best(rooms, weights, allocatable, requested, nonzero, open, ranks)`` is the row that
 a board would choose, -1 for none: rows are looked at only in blocks that may have it. ``looked_at``
 is how many were. ``masks`` of bool by row, False refuses, and ``ratings``, ``(weight,
-normalization, raw scores by row)``, may come last."""
+normalization, raw scores by row)``, may come last, and ``reserved``, a pod's reservations: bounds,
+weight, the nodes' columns ``allocatable`` and ``requested`` as those see them for which nothing is
+held, and ``reserved`` and ``amounts`` as of :data:`reserved_fit` with slots by row, -1 for none,
+between; whether a reservation is required, and whether its node goes unlooked at."""
+
+ReservedBounds = _native.ReservedBounds
+"""``ReservedBounds()``: of each block of 32 rows how full reservations are, at least and at most.
+``update(reserved, slots, rows)`` reads rows again, at first all; ``reserved`` as of
+:data:`reserved_fit`, ``slots`` by row."""
 
 RowClasses = _native.RowClasses
 """``RowClasses(most)``: rows of which all columns are equal are one class, at most so many.

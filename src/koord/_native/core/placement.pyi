@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,6 +193,28 @@ class RoomsTemplate:
     ) -> None: ...
     def of(self, amounts: Sequence[int], /) -> Rooms: ...
 
+class ReservedBounds:
+    def __init__(self) -> None: ...
+    def update(
+        self,
+        reserved: Sequence[NDArray[np.int64]],
+        slots: NDArray[np.int64],
+        rows: Rows,
+        /,
+    ) -> None: ...
+
+ReservedAnswers: TypeAlias = tuple[
+    ReservedBounds,
+    int,
+    NDArray[np.int64],
+    NDArray[np.int64],
+    Sequence[NDArray[np.int64]],
+    NDArray[np.int64],
+    Sequence[tuple[int, int, int, bool, bool, bool]],
+    bool,
+    bool,
+]
+
 class RowBounds:
     def __init__(self) -> None: ...
     def update(
@@ -215,6 +238,7 @@ class RowBounds:
         ranks: NDArray[np.int64],
         masks: Sequence[NDArray[np.bool_]] = ...,
         ratings: Sequence[tuple[int, int, NDArray[np.int64]]] = ...,
+        reserved: ReservedAnswers | None = ...,
     ) -> int: ...
     @property
     def looked_at(self) -> int: ...

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.scheduler.framework.feasibility.node_bounds import ColumnBounds
     from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
     from koord.kernels.placement_board import Board
 
@@ -75,6 +76,13 @@ class ViewedColumns(Protocol):
     @property
     def viewer(self) -> object:
         """Who sees them so."""
+
+    @property
+    def bounds(self) -> ColumnBounds:
+        """Theirs by block of rows, as they were when these were read last."""
+
+    def read_bounds(self) -> None:
+        """Brings :attr:`bounds` up to date, and with them what bounds those who see the columns."""
 
 
 class PendingPatch:
