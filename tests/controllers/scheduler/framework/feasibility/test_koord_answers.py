@@ -209,3 +209,22 @@ def test_a_history_with_all_kinds_of_pods() -> None:
     bound = [info for info in cluster.placed if "NodeNUMAResource" in info.allocations]
     shared = [info for info in cluster.placed if "DeviceShare" in info.allocations]
     assert min(len(reserved), len(bound), len(shared)) >= 8
+
+
+def test_pods_of_reservations_and_shares_of_cards_are_searched_for_without_boards() -> None:
+    cluster = Cluster()
+    cluster.do("reserve", 3)
+    for kind in (0, 2, 0, 2):
+        info = cluster.pod(kind)
+        decision = cluster.decider.decide(info)
+        assert decision.cycle.board is None
+        assert (PLUGIN in decision.cycle.state) == (kind == 0)
+        assert cluster.decider.assume(decision) is None
+        cluster.placed.append(info)
+    reserved = [info.allocations.get(PLUGIN) is not None for info in cluster.placed]
+    assert reserved == [True, False, True, False]
+    # One that has an order may be the first choice, which a look at single rows does not tell.
+    cluster.do("reserve", 24)
+    ordered = cluster.decider.decide(cluster.pod(0))
+    assert ordered.cycle.board is not None
+    assert _compare(cluster, cluster.pod(0)) >= 0

@@ -264,7 +264,8 @@ class FeasibilityCache:
         for each in others:
             answer = each.of_all_rows(cycle)
             if each.point == "filter":
-                masks.append(answer)
+                if not answer.all():
+                    masks.append(answer)
             else:
                 ratings.append((*self._rule(cycle, each), answer))
         return masks, ratings

@@ -34,6 +34,9 @@ from koord.controllers.scheduler.plugins.deviceshare.evaluation.fragmentation im
     UNRATED,
     FragmentationScorer,
 )
+from koord.controllers.scheduler.plugins.deviceshare.evaluation.kept_answers import (
+    KeptDeviceAnswers,
+)
 from koord.controllers.scheduler.plugins.deviceshare.evaluation.node_evaluator import (
     DeviceNodeEvaluator,
 )
@@ -127,6 +130,9 @@ class DeviceShare(Plugin):
             # What a placement costs depends on free CPU and memory too.
             self.depends = _ASPECTS_AND_PODS  # type: ignore[misc]
             self.normalization = Normalization.NONE  # type: ignore[misc]
+        self._kept = KeptDeviceAnswers(
+            handle.table, int(self.depends), self.evaluator, self.scorer
+        )
         self._templates = TemplateCache(handle, self.options.templates)
         self._chooser = CardChooser(self.evaluator, self.scorer)
         self._locks = NodeLocks()
@@ -198,8 +204,11 @@ class DeviceShare(Plugin):
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """By row, whether the node can serve the pod."""
         self.tracker.follow()
-        index = _index(cycle, rows)
         cycle_state = self._cycle_state(cycle)
+        kept = None if cycle_state is None else self._kept.fits(cycle_state, rows)
+        if kept is not None:
+            return kept
+        index = _index(cycle, rows)
         if cycle_state is None:
             return np.ones(len(index), np.bool_)
         return self.evaluator.passes(cycle_state, index)
@@ -222,8 +231,12 @@ class DeviceShare(Plugin):
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
         """Raw scores: shares of the highest count, or 0..100 by what a placement costs."""
         self.tracker.follow()
-        index = _index(cycle, rows)
         cycle_state = self._cycle_state(cycle)
+        if self.fragmentation is None and cycle_state is not None:
+            kept = self._kept.scores(cycle_state, rows)
+            if kept is not None:
+                return kept
+        index = _index(cycle, rows)
         if self.fragmentation is not None:
             shape = self._shape(cycle, cycle_state.request if cycle_state is not None else None)
             if shape != UNRATED:
@@ -435,7 +448,9 @@ def _count(cache: DeviceCache, row: int, pod: PodInfo) -> None:
 
 
 def _index(cycle: Cycle, rows: Rows) -> NDArray[np.intp]:
-    return np.arange(cycle.table.size, dtype=np.intp)[rows] if isinstance(rows, slice) else rows
+    if isinstance(rows, slice):
+        return np.arange(*rows.indices(cycle.table.size), dtype=np.intp)
+    return rows
 
 
 def _word(zones: tuple[int, ...] | None) -> int | None:
