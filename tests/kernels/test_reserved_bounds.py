@@ -63,9 +63,9 @@ class Drawn:
         random, asked = self.random, []
         for resource in range(RESOURCES):
             place = resource if random.random() < 0.9 else -1
-            checked, given, shared = (bool(random.random() < 0.8) for _ in range(3))
+            checked, is_given, shared = (bool(random.random() < 0.8) for _ in range(3))
             amount = int(random.integers(0, 250))
-            asked.append((resource, place, amount, checked, given, shared))
+            asked.append((resource, place, amount, checked, is_given, shared))
         return asked
 
 
@@ -79,14 +79,14 @@ def answer(
     held, used, remaining, limit = (column[:, slot].tolist() for column in drawn.reserved)
     alone = beside = within = True
     shares, asked = False, [0] * RESOURCES
-    for resource, place, amount, checked, given, shared in amounts:
+    for resource, place, amount, checked, is_given, shared in amounts:
         free = int(drawn.has[resource, row] - drawn.used[resource, row])
         if place >= 0 and shared:
             shares |= held[place] > 0
             asked[place] += amount
         if checked:
             alone &= free >= amount
-            beside &= free + (remaining[place] if place >= 0 and given else 0) >= amount
+            beside &= free + (remaining[place] if place >= 0 and is_given else 0) >= amount
             within &= place < 0 or limit[place] >= amount
     whole = [place for place in range(RESOURCES) if held[place] > 0]
     parts = [100 * (used[p] + asked[p]) // held[p] for p in whole if used[p] + asked[p] <= held[p]]

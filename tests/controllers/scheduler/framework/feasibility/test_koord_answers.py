@@ -103,7 +103,7 @@ class Cluster:
             if bind is not None:
                 more["annotations"] = {SPEC: json.dumps({"requiredCPUBindPolicy": bind})}
         elif kind % 3 == 2:
-            requests = {CORE: str(10 + number % 90), RATIO: str(10 + number % 90)}
+            requests = dict.fromkeys((CORE, RATIO), str(10 + 20 * (number % 5)))
         made: Pod = pod(f"p{name}", cpu=cpu, memory=f"{64 + number}Mi", labels=labels,
                         requests=requests, **more)  # fmt: skip
         return self.world.shapes.info(made)

@@ -106,7 +106,7 @@ class PluginAnswers:
         return self.at_once and (self._at_once_for is None or self._at_once_for(cycle))
 
     def reserved_answers(self, cycle: Cycle, weight: int) -> tuple[Any, ...]:
-        """The question about a pod's reservations, as native bounds take it, of a score's weight."""
+        """The question about a pod's reservations, as native bounds take it, with a weight."""
         assert self.reserved is not None
         bounds, *question = self.reserved(cycle)
         return bounds, weight, *question

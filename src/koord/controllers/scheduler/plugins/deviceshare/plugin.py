@@ -50,14 +50,13 @@ from koord.controllers.scheduler.plugins.deviceshare.objects.allocation_annotati
 )
 from koord.controllers.scheduler.plugins.deviceshare.objects.pod_request import (
     DeviceRequest,
-    InvalidDeviceRequestError,
-    device_request_of,
 )
 from koord.controllers.scheduler.plugins.deviceshare.objects.quantities import resources_text
 from koord.controllers.scheduler.plugins.deviceshare.state.cache import DeviceCache
 from koord.controllers.scheduler.plugins.deviceshare.state.cycle_state import DeviceCycleState
 from koord.controllers.scheduler.plugins.deviceshare.state.event_handlers import DeviceTracker
 from koord.controllers.scheduler.plugins.deviceshare.state.recorded_cards import RecordedCards
+from koord.controllers.scheduler.plugins.deviceshare.state.request_table import DeviceRequestTable
 from koord.controllers.scheduler.plugins.deviceshare.state.templates import TemplateCache
 from koord.controllers.scheduler.plugins.deviceshare.writers import device_plugin_adapter
 from koord.controllers.scheduler.plugins.deviceshare.writers.node_lock import NodeLocks
@@ -121,6 +120,7 @@ class DeviceShare(Plugin):
         self.options = options_of(args)
         self.tracker = DeviceTracker(handle)
         self.cache = self.tracker.cache
+        self._requests = DeviceRequestTable()
         self._recorded = RecordedCards(handle, self.tracker, self._read)
         self.evaluator = DeviceNodeEvaluator(self.tracker, self.options)
         self.scorer = DeviceScorer(self.evaluator, self.options)
@@ -130,9 +130,7 @@ class DeviceShare(Plugin):
             # What a placement costs depends on free CPU and memory too.
             self.depends = _ASPECTS_AND_PODS  # type: ignore[misc]
             self.normalization = Normalization.NONE  # type: ignore[misc]
-        self._kept = KeptDeviceAnswers(
-            handle.table, int(self.depends), self.evaluator, self.scorer
-        )
+        self._kept = KeptDeviceAnswers(handle.table, int(self.depends), self.evaluator, self.scorer)
         self._templates = TemplateCache(handle, self.options.templates)
         self._chooser = CardChooser(self.evaluator, self.scorer)
         self._locks = NodeLocks()
@@ -397,10 +395,7 @@ class DeviceShare(Plugin):
         """What the pod wants, read once a shape; a text if it cannot be."""
         memo = shape.memo
         if NAME not in memo:
-            try:
-                memo[NAME] = device_request_of(shape.pod, shape.request)
-            except InvalidDeviceRequestError as error:
-                memo[NAME] = str(error)
+            memo[NAME] = self._requests.of(shape)
         read: DeviceRequest | str | None = memo[NAME]
         return read
 

@@ -63,7 +63,8 @@ class World:
             self.bench.world.accounts.drop(info)
         elif what == "more":
             number = next(self.numbers)
-            self.bench.table.put(node(f"m{number}", cpu="8", allocatable={f"example.com/{which % 3}": "1"}))  # fmt: skip
+            offered = {f"example.com/{which % 3}": "1"}
+            self.bench.table.put(node(f"m{number}", cpu="8", allocatable=offered))
 
     def check(self, which: int) -> None:
         """What a pod sees, beside the table's columns less the overlay of each row."""

@@ -60,6 +60,9 @@ class KeptDeviceAnswers:
         self._evaluator, self._scorer = evaluator, scorer
         self._by_request: BoundedTable[RequestKey, _Answers] = BoundedTable(_REQUESTS, _REQUESTS)
 
+    def __len__(self) -> int:
+        return len(self._by_request)
+
     def fits(self, cycle_state: DeviceCycleState, rows: Rows) -> NDArray[np.bool_] | None:
         """What :meth:`DeviceNodeEvaluator.passes` says of many rows; not to be changed.
 

@@ -12,7 +12,6 @@ from koord.base.errors import KoordError, value_text
 from koord.controllers.scheduler.plugins.deviceshare.names import GPU, RESOURCES, TYPES, WHOLE
 from koord.controllers.scheduler.plugins.deviceshare.objects.quantities import amount_of
 from koord.controllers.scheduler.plugins.deviceshare.objects.resource_combinations import (
-    OF_TYPE,
     Amounts,
     GPUSplit,
     InvalidRequestError,
@@ -160,9 +159,6 @@ class DeviceRequest:
         return Demand(amounts_of(device_type, per_card), count or own_count, whole_pcie=pcie)
 
 
-_NAMES = frozenset(name for names in OF_TYPE.values() for name in names)
-
-
 def amounts_of(device_type: str, amounts: Mapping[str, int]) -> list[int]:
     """Amounts in the order of a type's resources; others are left out."""
     return [amounts.get(name, 0) for name in RESOURCES[device_type]]
@@ -178,8 +174,6 @@ def device_request_of(pod: Pod, amounts: Mapping[str, int]) -> DeviceRequest | N
     Raises:
         InvalidDeviceRequestError: an illegal request, or an annotation that cannot be read.
     """
-    if _NAMES.isdisjoint(amounts):
-        return None
     try:
         requests = device_requests(amounts)
     except InvalidRequestError as error:
