@@ -101,8 +101,7 @@ class KOORD_API ReservedBounds {
     std::int64_t most_used = 0;
   };
 
-  void read_block(std::size_t block, const Reserved& reserved,
-                  std::span<const std::int64_t> slots);
+  void read_block(std::size_t block, const Reserved& reserved, std::span<const std::int64_t> slots);
 
   std::size_t rows_ = 0;
   std::size_t resources_ = 0;

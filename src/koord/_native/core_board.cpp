@@ -284,11 +284,10 @@ Reserved reserved_of(const std::vector<Ints>& columns) {
           static_cast<std::size_t>(columns[0].shape(0))};
 }
 
-// The bounds, the weight, the nodes' columns, those of reservations, slots by row, amounts; whether a
-// reservation is required, and its node not looked at.
-using PythonReserved =
-    std::tuple<const ReservedBounds*, std::int64_t, Ints, Ints, std::vector<Ints>, Ints,
-               std::vector<PythonAmount>, bool, bool>;
+// The bounds, the weight, the nodes' columns, those of reservations, slots by row, amounts; whether
+// a reservation is required, and its node not looked at.
+using PythonReserved = std::tuple<const ReservedBounds*, std::int64_t, Ints, Ints,
+                                  std::vector<Ints>, Ints, std::vector<PythonAmount>, bool, bool>;
 
 // Reads what is given, which has to outlive it, as have the amounts.
 ReservedAnswers reserved_answers_of(const PythonReserved& given,

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodInfo, PodShape
-    from koord.controllers.scheduler.framework.feasibility.node_bounds import ColumnBounds
     from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
     from koord.kernels.placement_board import Board
 
@@ -78,8 +77,8 @@ class ViewedColumns(Protocol):
         """Who sees them so."""
 
     @property
-    def bounds(self) -> ColumnBounds:
-        """Theirs by block of rows, as they were when these were read last."""
+    def bounds(self) -> Any:
+        """Theirs by block of rows (``ColumnBounds``), as they were when these were read last."""
 
     def read_bounds(self) -> None:
         """Brings :attr:`bounds` up to date, and with them what bounds those who see the columns."""

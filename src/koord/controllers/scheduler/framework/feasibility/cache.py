@@ -29,7 +29,10 @@ from koord.controllers.scheduler.framework.feasibility.entry import (
 )
 from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernelTable
 from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
-from koord.controllers.scheduler.framework.feasibility.node_bounds import NodeBounds
+from koord.controllers.scheduler.framework.feasibility.node_bounds import (
+    ColumnBounds,
+    NodeBounds,
+)
 from koord.controllers.scheduler.framework.feasibility.node_classes import NodeClasses
 from koord.controllers.scheduler.framework.feasibility.participants import ParticipantTable
 from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
@@ -215,7 +218,8 @@ class FeasibilityCache:
         if cycle.seen_columns is None or others is None or weights is None:
             return -1
         seen = cycle.seen_columns()
-        search = seen.bounds.cost
+        bounds: ColumnBounds = seen.bounds
+        search = bounds.cost
         if entries.behind(key, version) <= search.rows:
             return -1
         reserved = [each for each in others if each.reserved is not None]
@@ -229,7 +233,7 @@ class FeasibilityCache:
         seen.read_bounds()
         question = None if weight is None else reserved[0].reserved_answers(cycle, weight)
         masks, ratings = self._row_answers(cycle, others)
-        row = seen.bounds.search(kernels, weights, seen, masks, ratings, question)
+        row = bounds.search(kernels, weights, seen, masks, ratings, question)
         if row >= 0:
             entries.remember(key, version, search)
         return row

@@ -80,7 +80,7 @@ class KeptDeviceAnswers:
     def _of(self, cycle_state: DeviceCycleState, rows: Rows) -> _Answers | None:
         size = self._table.size
         asked = len(range(*rows.indices(size))) if isinstance(rows, slice) else len(rows)
-        if asked < MANY or not _is_told_by_request(cycle_state):
+        if asked < MANY or not _is_plain(cycle_state):
             return None
         key = _key(cycle_state.request)
         answers = self._by_request.get(key)
@@ -102,7 +102,7 @@ class KeptDeviceAnswers:
             answers.scores[due] = self._scorer.score(cycle_state, due)
 
 
-def _is_told_by_request(cycle_state: DeviceCycleState) -> bool:
+def _is_plain(cycle_state: DeviceCycleState) -> bool:
     """Whether amounts of devices say all that the pod and its attempt have to do with answers."""
     request = cycle_state.request
     told = cycle_state.templates or cycle_state.designated or cycle_state.by_labels

@@ -156,7 +156,7 @@ class ReservationNominator:
             table.requested,
             columns.all(),
             matches.rows.slots(),
-            columns.asked(cycle.shape.request, self.skipped),
+            columns.amounts(cycle.shape.request, self.skipped),
             attempt.request.required,
             self.skip_node,
         )

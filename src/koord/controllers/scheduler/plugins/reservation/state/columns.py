@@ -138,7 +138,7 @@ class ReservationColumns:
             request: of the pods.
             skipped: resources that are left to others.
         """
-        table, asked = self._table, self.asked(request, skipped)
+        table, asked = self._table, self.amounts(request, skipped)
         reserved = self._held, self._used, self._remaining, self._limit
         bits = reserved_fit(table.allocatable, table.requested, reserved, rows, slots, asked)
         found = [(bits & bit) != 0 for bit in (ALONE, BESIDE, WITHIN, SHARES)]
@@ -149,7 +149,7 @@ class ReservationColumns:
         self.flush()
         return self._held, self._used, self._remaining, self._limit
 
-    def asked(
+    def amounts(
         self, request: Mapping[str, int], skipped: IgnoredResources
     ) -> list[tuple[int, int, int, bool, bool, bool]]:
         """What pods ask for, as :data:`reserved_fit` takes it; arguments as of :meth:`fits`."""

@@ -93,13 +93,13 @@ class ColumnsBesideReservations:
         else:
             for row in changes:
                 self._restore(row)
-            self._tell(changes)
+            self._note_unread(changes)
         if viewer is not self._viewer:
             if self._viewer is not None:
                 self._restore(np.fromiter(self._written, np.intp, len(self._written)))
-                self._tell(self._written)
+                self._note_unread(self._written)
             self._write_all(viewer)
-            self._tell(self._written)
+            self._note_unread(self._written)
         else:
             self._write(row for row in changes or () if row in viewer.by_row)
         return SeenColumns(table.allocatable, self._requested, self._nonzero, viewer, self)
@@ -120,7 +120,7 @@ class ColumnsBesideReservations:
         seen = SeenColumns(table.allocatable, self._requested, self._nonzero, viewer, self)
         self.bounds.read(seen, rows)
 
-    def _tell(self, rows: Collection[int]) -> None:
+    def _note_unread(self, rows: Collection[int]) -> None:
         """Notes rows that bounds are still to be told of."""
         if self._unread is not None:
             self._unread.update(rows)
