@@ -103,7 +103,7 @@ def test_the_best_row_beside_reservations_is_that_of_a_look_at_all_rows(
     seed: int, required: bool, skips: bool
 ) -> None:
     random = np.random.default_rng(seed)
-    drawn, bounds, reserved = Drawn(random), RowBounds(), ReservedBounds()
+    drawn, bounds, reserved = Drawn(random), RowBounds(keeps_order=True), ReservedBounds()
     ranks = random.permutation(ROWS)
     opened = random.random(ROWS) < 0.9
     due: slice | NDArray[np.intp] = slice(0, ROWS)
@@ -121,7 +121,7 @@ def test_the_best_row_beside_reservations_is_that_of_a_look_at_all_rows(
         question = (reserved, weight, drawn.has, drawn.used, drawn.reserved, drawn.slots, amounts,
                     required, skips)  # fmt: skip
         columns = drawn.has, seen, seen[:2]
-        found = bounds.best(rooms, [1], *columns, opened, ranks, masks, ratings, question)
+        found = bounds.best(rooms, [1], masks, ratings, question)
 
         each = [answer(drawn, row, amounts, required, skips) for row in range(ROWS)]
         fits = opened & RoomCheck(asked).check(*columns, slice(0, ROWS))
@@ -139,7 +139,7 @@ def test_the_best_row_beside_reservations_is_that_of_a_look_at_all_rows(
 
 
 def test_reservations_are_asked_about_where_the_best_may_be() -> None:
-    rows, bounds, reserved = 3200, RowBounds(), ReservedBounds()
+    rows, bounds, reserved = 3200, RowBounds(keeps_order=True), ReservedBounds()
     has, used = np.full((1, rows), 1000), np.zeros((1, rows), np.int64)
     columns = has, used, np.zeros((2, rows), np.int64)
     ranks, opened, slots = np.arange(rows), np.ones(rows, np.bool_), np.arange(rows)
@@ -151,15 +151,15 @@ def test_reservations_are_asked_about_where_the_best_may_be() -> None:
     reserved.update(stand, slots, slice(0, rows))
     amounts = [(0, 0, 10, True, True, True)]
     question = reserved, 1, has, used, stand, slots, amounts, False, False
-    assert bounds.best(Rooms([], []), [], *columns, opened, ranks, reserved=question) == 2000
+    assert bounds.best(Rooms([], []), [], reserved=question) == 2000
     assert bounds.looked_at <= 64
     taken[0, 2000] = 95
     reserved.update(stand, slots, np.array([2000]))
-    assert bounds.best(Rooms([], []), [], *columns, opened, ranks, reserved=question) == 0
+    assert bounds.best(Rooms([], []), [], reserved=question) == 0
 
 
 def test_reservations_that_cannot_be_asked_are_named() -> None:
-    rows, bounds, reserved = 4, RowBounds(), ReservedBounds()
+    rows, bounds, reserved = 4, RowBounds(keeps_order=True), ReservedBounds()
     has, used = np.full((1, rows), 10), np.zeros((1, rows), np.int64)
     columns = has, used, np.zeros((2, rows), np.int64)
     ranks, opened, slots = np.arange(rows), np.ones(rows, np.bool_), np.arange(rows)
@@ -173,7 +173,7 @@ def test_reservations_that_cannot_be_asked_are_named() -> None:
     def best(weight: int = 1, slots: Ints = slots, place: int = 0, resource: int = 0) -> int:
         amounts = [(resource, place, 1, True, True, True)]
         question = reserved, weight, has, used, stand, slots, amounts, False, False
-        return bounds.best(Rooms([], []), [], *columns, opened, ranks, reserved=question)
+        return bounds.best(Rooms([], []), [], reserved=question)
 
     with pytest.raises(ValueError, match="reservations"):
         best()

@@ -216,7 +216,7 @@ ReservedAnswers: TypeAlias = tuple[
 ]
 
 class RowBounds:
-    def __init__(self) -> None: ...
+    def __init__(self, keeps_order: bool = False) -> None: ...
     def update(
         self,
         allocatable: NDArray[np.int64],
@@ -231,11 +231,6 @@ class RowBounds:
         self,
         rooms: Rooms,
         weights: Sequence[int],
-        allocatable: NDArray[np.int64],
-        requested: NDArray[np.int64],
-        nonzero: NDArray[np.int64],
-        open_rows: NDArray[np.bool_],
-        ranks: NDArray[np.int64],
         masks: Sequence[NDArray[np.bool_]] = ...,
         ratings: Sequence[tuple[int, int, NDArray[np.int64]]] = ...,
         reserved: ReservedAnswers | None = ...,

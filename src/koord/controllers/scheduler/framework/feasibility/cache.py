@@ -194,7 +194,7 @@ class FeasibilityCache:
         is_large = self._classes.is_large
         if not is_large and entries.behind(key, version) <= search.rows:
             return -1
-        others = self._others(cycle, kernels)
+        others = self._others(cycle, kernels, key)
         weights = self._weights_of(kernels.of.ratings)
         if others is None or weights is None:
             return -1
@@ -202,7 +202,10 @@ class FeasibilityCache:
         if is_large and not others and cycle.allowed is None:
             row = self._best_by_class(key, kernels, weights)
         if others:
-            search = search.asking(stays=all(each.stays for each in others))
+            search = search.asking(
+                stays=all(each.stays for each in others),
+                by_node=all(each.depends == _NODE for each in others),
+            )
         if row < 0 and not entries.keeps(key, version, search):
             masks, ratings = self._row_answers(cycle, others)
             row = self._bounds.best(kernels, weights, masks, ratings)
@@ -213,7 +216,7 @@ class FeasibilityCache:
     def _best_beside_reservations(self, cycle: Cycle, kernels: FitKernels, key: int) -> int:
         """The same for a pod for which something is held: by the columns as it sees them."""
         entries, version = self._entries, self.table.version
-        others = None if cycle.seen_columns is None else self._others(cycle, kernels)
+        others = None if cycle.seen_columns is None else self._others(cycle, kernels, key)
         weights = self._weights_of(kernels.of.ratings)
         if cycle.seen_columns is None or others is None or weights is None:
             return -1
@@ -227,13 +230,16 @@ class FeasibilityCache:
         if weight is not None:
             others = [each for each in others if each.reserved is None]
         if others:
-            search = search.asking(stays=all(each.stays for each in others))
+            search = search.asking(
+                stays=all(each.stays for each in others),
+                by_node=all(each.depends == _NODE for each in others),
+            )
         if entries.keeps(key, version, search):
             return -1
         seen.read_bounds()
         question = None if weight is None else reserved[0].reserved_answers(cycle, weight)
         masks, ratings = self._row_answers(cycle, others)
-        row = bounds.search(kernels, weights, seen, masks, ratings, question)
+        row = bounds.search(kernels, weights, masks, ratings, question)
         if row >= 0:
             entries.remember(key, version, search)
         return row
@@ -282,10 +288,13 @@ class FeasibilityCache:
             self._weights[ratings] = [weight for weight, _ in rules] if plain else None
         return self._weights[ratings]
 
-    def _others(self, cycle: Cycle, kernels: FitKernels) -> list[PluginAnswers] | None:
+    def _others(self, cycle: Cycle, kernels: FitKernels, key: int) -> list[PluginAnswers] | None:
         """Who applies to an attempt beside those with kernels; None where one wants a board."""
-        asked: list[PluginAnswers] = [self._filters[n] for n in kernels.of.filters.numbers]
-        asked += [self._scores[n] for n in kernels.of.scores.numbers]
+        of = kernels.of
+        # Under a key of requests none applies that reads more.
+        filters, scores = of.unread if key < 0 else (of.filters.numbers, of.scores.numbers)
+        asked: list[PluginAnswers] = [self._filters[n] for n in filters]
+        asked += [self._scores[n] for n in scores]
         found = []
         for each in asked:
             if each.applies is None or each.applies(cycle):

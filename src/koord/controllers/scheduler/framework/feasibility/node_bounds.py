@@ -44,14 +44,16 @@ class ColumnBounds:
 
     Args:
         table: the nodes.
+        keeps_order: rows are never ordered by how much of them is taken, as it has to be where a
+            pod's reservations are asked about.
 
     Attributes:
         cost: of a search where kernels and bounds say it all, by what the last ones looked at.
     """
 
-    def __init__(self, table: NodeTable) -> None:
-        self._table = table
-        self._rows = RowBounds()
+    def __init__(self, table: NodeTable, *, keeps_order: bool = False) -> None:
+        self._table, self._keeps_order = table, keeps_order
+        self._rows = RowBounds(keeps_order)
         self._layout = -1
         self._rank: NDArray[np.int64] | None = None
         self._looked_at = 0
@@ -68,7 +70,7 @@ class ColumnBounds:
         if self._layout != table.layout or self._rank is not rank:
             # Of other columns nothing is known.
             rows, self._layout, self._rank = None, table.layout, rank
-            self._rows = RowBounds()
+            self._rows = RowBounds(self._keeps_order)
         due = slice(0, table.size) if rows is None else rows
         if not isinstance(due, slice) and not len(due):
             return
@@ -79,26 +81,23 @@ class ColumnBounds:
         self,
         kernels: FitKernels,
         weights: list[int],
-        columns: Columns,
         masks: Sequence[NDArray[np.bool_]],
         ratings: Sequence[tuple[int, int, NDArray[np.int64]]],
         reserved: tuple[Any, ...] | None = None,
     ) -> int:
-        """The row that a board with these answers would choose; -1 where there is none.
+        """The row that a board with these answers, and the columns as they were read, would choose.
+
+        -1 where there is none.
 
         Args:
             kernels: of those who have any.
             weights: of their scores, in order.
-            columns: as they were read.
             masks: what others say by row of the table: False refuses.
             ratings: weight, native normalisation and raw scores by row of others.
             reserved: the pod's reservations, as :data:`RowBounds` takes them.
         """
-        table, bounds = self._table, self._rows
-        seen = columns.allocatable, columns.requested, columns.nonzero
-        row = bounds.best(
-            kernels.rooms, weights, *seen, table.open, table.rank, masks, ratings, reserved
-        )
+        bounds = self._rows
+        row = bounds.best(kernels.rooms, weights, masks, ratings, reserved)
         if not masks and not ratings:
             self._looked_at += (bounds.looked_at - self._looked_at) // _SEARCHES
             self._follow_cost()
@@ -135,4 +134,4 @@ class NodeBounds(ColumnBounds):
             if changes is None or changes[2] & _READ:
                 self.read(table, None if changes is None else changes[0])
         self._version = version
-        return self.search(kernels, weights, table, masks, ratings)
+        return self.search(kernels, weights, masks, ratings)

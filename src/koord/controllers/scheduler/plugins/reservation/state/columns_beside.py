@@ -75,7 +75,7 @@ class ColumnsBesideReservations:
         self._viewer: MatchedRows | None = None
         # Rows that stand there as the viewer sees them, or did.
         self._written: set[int] = set()
-        self.bounds, self.reservations = ColumnBounds(table), ReservedBounds()
+        self.bounds, self.reservations = ColumnBounds(table, keeps_order=True), ReservedBounds()
         # How many resources and rows these know of, and the rows that they have still to be told
         # of; None for all.
         self._known = 0, 0
