@@ -203,7 +203,7 @@ class ReservedBounds:
         /,
     ) -> None: ...
 
-ReservedAnswers: TypeAlias = tuple[
+_ReservedAnswers: TypeAlias = tuple[
     ReservedBounds,
     int,
     NDArray[np.int64],
@@ -233,7 +233,7 @@ class RowBounds:
         weights: Sequence[int],
         masks: Sequence[NDArray[np.bool_]] = ...,
         ratings: Sequence[tuple[int, int, NDArray[np.int64]]] = ...,
-        reserved: ReservedAnswers | None = ...,
+        reserved: _ReservedAnswers | None = ...,
     ) -> int: ...
     @property
     def looked_at(self) -> int: ...
