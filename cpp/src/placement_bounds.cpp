@@ -422,7 +422,7 @@ void RowBounds::ask_reserved(const Rooms& rooms, const ReservedAnswers& reserved
   const std::size_t count = std::min(rows_ - first, kBlock);
   std::array<std::uint8_t, kBlock> passes;
   std::array<std::int64_t, kBlock> left;
-  const std::span<std::int64_t> raw = std::span(raw_).subspan(first, count);
+  const std::span<std::int64_t> raw = std::span(filled_).subspan(first, count);
   const RowSet part{.index = nullptr, .first = static_cast<std::int64_t>(first), .count = count};
   reserved_answers(reserved.question, first, {passes.data(), count}, raw);
   allow_where(std::span<const std::uint8_t>(passes.data(), count), allowed_.data() + first);
@@ -440,7 +440,7 @@ void RowBounds::limit_reserved(const Rooms& rooms, const RowAnswers& answers) {
   const ReservedAnswers& reserved = answers.reserved;
   asked_.assign(blocks_, 0);
   fills_.assign(blocks_, 0);
-  raw_.resize(rows_);
+  filled_.resize(rows_);
   reserved.bounds->limits(reserved.question, fills_);
   std::size_t fullest = 0;
   for (std::size_t block = 0; block < blocks_; ++block) {
@@ -459,7 +459,7 @@ void RowBounds::limit_reserved(const Rooms& rooms, const RowAnswers& answers) {
     if (fills_[block] > most || (!answers.ratings.empty() && fills_[block] != kLowest)) ask(block);
   }
   const ScoreRule rule{.weight = reserved.weight, .normalization = Normalization::kDefault};
-  rated_.push_back({{.rule = rule, .raw = raw_}, 0, most});
+  rated_.push_back({{.rule = rule, .raw = filled_}, 0, most});
   normalising(Normalization::kDefault, 0, most, [&](const auto& score) {
     for (std::size_t block = 0; block < blocks_; ++block) {
       if (fills_[block] == kLowest) limits_[block] = kLowest;

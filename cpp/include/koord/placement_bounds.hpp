@@ -144,7 +144,7 @@ class KOORD_API RowBounds {
   // Of reservations: by block whether its rows were asked about, and the most they may be filled;
   // by row how full they would be.
   std::vector<std::uint8_t> asked_;
-  std::vector<std::int64_t> fills_, raw_;
+  std::vector<std::int64_t> fills_, filled_;
   std::size_t looked_at_ = 0;
 };
 
