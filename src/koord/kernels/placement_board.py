@@ -112,8 +112,8 @@ have a rank; ``best(rooms, weights, masks=(), ratings=(), reserved=None)`` is th
 would choose by what was read, -1 for none: rows are looked at only in blocks that may have it.
 ``looked_at`` is how many were. Of ``masks``, bool by row, False refuses; ``ratings`` are ``(weight,
 normalization, raw scores by row)``. ``reserved`` are a pod's reservations, for bounds of
-``RowBounds(keeps_order=True)``: bounds, weight, the columns ``allocatable`` and ``requested`` of nodes
-as those see them for which nothing is held, and ``reserved`` and ``amounts`` as of
+``RowBounds(keeps_order=True)``: bounds, weight, ``allocatable`` and ``requested`` of
+nodes as those see them for which nothing is held, and ``reserved`` and ``amounts`` as of
 :data:`reserved_fit` with slots by row, -1 for none, between; whether a reservation is required, and
 whether its node goes unlooked at."""
 
