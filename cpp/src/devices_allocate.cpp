@@ -71,14 +71,6 @@ std::int64_t DeviceTable::score(std::uint32_t row, const Request& request,
   return weights == 0 ? 0 : divide(sum, weights);
 }
 
-bool DeviceTable::scores_alike(std::uint32_t row, std::uint32_t other) const {
-  for (std::size_t r = 0; r < resources_.size(); ++r) {
-    if (total_sums_[r][row] != total_sums_[r][other]) return false;
-    if (free_sums_[r][row] != free_sums_[r][other]) return false;
-  }
-  return true;
-}
-
 MinorMask DeviceTable::candidates(std::uint32_t row, const Request& request,
                                   const Constraints& constraints) const {
   MinorMask kept = fitting(row, request.each);

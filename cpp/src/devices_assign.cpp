@@ -94,6 +94,24 @@ Refusal too_few(const DeviceTable& table, std::uint32_t row, const Demand& deman
   return by_topology ? Refusal::kGroupsTaken : Refusal::kTooFew;
 }
 
+// A column by row, and what is asked for of it.
+struct Column {
+  const std::int64_t* values;
+  std::int64_t amount;
+};
+
+// What a demand for one device wants that is by its number alone, on every row; none for others.
+std::vector<Column> wanted_of_one(const DeviceTable& table, const Demand& demand) {
+  std::vector<Column> wanted;
+  const bool plain = !demand.grouped || (demand.scope == Scope::kAny && demand.shared);
+  if (demand.request.count != 1 || demand.whole_pcie || !plain) return wanted;
+  for (std::size_t r = 0; r < demand.request.each.size(); ++r) {
+    if (demand.request.each[r] == 0) continue;
+    wanted.push_back({table.largest_free(r).data(), demand.request.each[r]});
+  }
+  return wanted;
+}
+
 Refusal refusal_of(const DeviceTable& table, std::uint32_t row, const Demand& demand) {
   if (!counts_only(table, row, demand)) return assign(table, row, demand, {}, {}).refusal;
   if (out_of_question(table, row, demand.request)) return too_few(table, row, demand);
@@ -112,8 +130,13 @@ Assignment assign(const DeviceTable& table, std::uint32_t row, const Demand& dem
 
 void assign_rows(const DeviceTable& table, std::span<const std::int64_t> rows, const Demand& demand,
                  std::span<std::uint8_t> refusals) {
+  // One share of a card fits where the largest card has it: of most rows that says all.
+  const std::vector<Column> wanted = wanted_of_one(table, demand);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    refusals[i] = static_cast<std::uint8_t>(refusal_of(table, checked_row(table, rows[i]), demand));
+    const std::uint32_t row = checked_row(table, rows[i]);
+    bool fits = !wanted.empty() && table.has_largest_minor(row);
+    for (const Column& each : wanted) fits = fits && each.values[row] >= each.amount;
+    refusals[i] = fits ? 0 : static_cast<std::uint8_t>(refusal_of(table, row, demand));
   }
 }
 
@@ -124,11 +147,18 @@ std::int64_t offered_score(const DeviceTable& table, std::uint32_t row, const De
 
 void score_rows(const DeviceTable& table, std::span<const std::int64_t> rows,
                 const Request& request, const Scoring& scoring, std::span<std::int64_t> scores) {
+  std::vector<Column> read;
+  for (std::size_t r = 0; r < scoring.weights.size(); ++r) {
+    if (scoring.weights[r] == 0) continue;
+    read.push_back({table.total_sums(r).data(), 0});
+    read.push_back({table.free_sums(r).data(), 0});
+  }
   std::uint32_t before = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::uint32_t row = checked_row(table, rows[i]);
     // Nodes next to each other are often alike, and what divisions take is most of it.
-    const bool alike = i > 0 && table.scores_alike(row, before);
+    bool alike = i > 0;
+    for (const Column& each : read) alike = alike && each.values[row] == each.values[before];
     scores[i] = alike ? scores[i - 1] : table.score(row, request, scoring);
     before = row;
   }

@@ -50,6 +50,16 @@ void check_answers(const RowAnswers& answers, std::size_t rows) {
   }
 }
 
+void check_reserved(const ReservedAnswers& reserved, std::size_t rows) {
+  if (reserved.bounds->rows() != rows) {
+    throw Exception(invalid("reservations", std::to_string(reserved.bounds->rows()), "by row"));
+  }
+  if (reserved.weight < 0 || reserved.weight > 1'000'000) {
+    throw Exception(invalid("weight", std::to_string(reserved.weight), "0 to 1000000"));
+  }
+  check_question(reserved.question, rows);
+}
+
 // Whether a higher raw score is the better one.
 bool rises(Normalization kind) {
   return kind != Normalization::kReversed && kind != Normalization::kSpread;
@@ -106,7 +116,7 @@ void RowBounds::update(const Columns& columns, RowSet rows, std::span<const std:
     const bool far = searches_ > 0 && searched_ / searches_ > rows_ / kLooked;
     searches_ = searched_ = 0;
     const bool was_by_use = by_use_;
-    if (far) by_use_ = !by_use_;
+    if (far && !keeps_order_) by_use_ = !by_use_;
     if (by_use_ || was_by_use) return order_rows(columns, open, ranks);
   }
   if (due.empty() && last < blocks_) read_block(last);
@@ -404,6 +414,62 @@ void RowBounds::limit_allowed() {
   }
 }
 
+// Asks about the reservations of a block: rows on which the pod has no room are not allowed any
+// more, and what its best row would be filled is known.
+void RowBounds::ask_reserved(const Rooms& rooms, const ReservedAnswers& reserved,
+                             std::size_t block) {
+  const std::size_t first = block * kBlock;
+  const std::size_t count = std::min(rows_ - first, kBlock);
+  std::array<std::uint8_t, kBlock> passes;
+  std::array<std::int64_t, kBlock> left;
+  const std::span<std::int64_t> raw = std::span(filled_).subspan(first, count);
+  const RowSet part{.index = nullptr, .first = static_cast<std::int64_t>(first), .count = count};
+  reserved_answers(reserved.question, first, {passes.data(), count}, raw);
+  allow_where(std::span<const std::uint8_t>(passes.data(), count), allowed_.data() + first);
+  for (const auto& [filter, room] : rooms.checks()) {
+    room.left(kept(), part, {left.data(), count});
+    allow_where(std::span<const std::int64_t>(left.data(), count), allowed_.data() + first);
+  }
+  asked_[block] = 1;
+  fills_[block] = ends_of(raw, allowed_.data() + first, true).most;
+}
+
+// Finds the most that any reservation would be filled, by which scores are normalised, and adds to
+// the limits of blocks what their best rows get.
+void RowBounds::limit_reserved(const Rooms& rooms, const RowAnswers& answers) {
+  const ReservedAnswers& reserved = answers.reserved;
+  asked_.assign(blocks_, 0);
+  fills_.assign(blocks_, 0);
+  filled_.resize(rows_);
+  reserved.bounds->limits(reserved.question, fills_);
+  std::size_t fullest = 0;
+  for (std::size_t block = 0; block < blocks_; ++block) {
+    if (limits_[block] == kLowest) fills_[block] = kLowest;
+    if (fills_[block] > fills_[fullest]) fullest = block;
+  }
+  std::int64_t most = 0;
+  const auto ask = [&](std::size_t block) {
+    if (asked_[block] != 0) return;
+    ask_reserved(rooms, reserved, block);
+    most = std::max(most, fills_[block]);
+  };
+  if (fills_[fullest] > 0) ask(fullest);
+  for (std::size_t block = 0; block < blocks_; ++block) {
+    // Other ratings are normalised among the rows that reservations let pass.
+    if (fills_[block] > most || (!answers.ratings.empty() && fills_[block] != kLowest)) ask(block);
+  }
+  const ScoreRule rule{.weight = reserved.weight, .normalization = Normalization::kDefault};
+  rated_.push_back({{.rule = rule, .raw = filled_}, 0, most});
+  normalising(Normalization::kDefault, 0, most, [&](const auto& score) {
+    for (std::size_t block = 0; block < blocks_; ++block) {
+      if (fills_[block] == kLowest) limits_[block] = kLowest;
+      if (limits_[block] != kLowest) {
+        limits_[block] += rule.weight * score(std::min(fills_[block], most));
+      }
+    }
+  });
+}
+
 std::size_t RowBounds::first_block() const {
   std::size_t first = 0;
   for (std::size_t block = 1; block < blocks_; ++block) {
@@ -429,15 +495,22 @@ std::int64_t RowBounds::best(const Rooms& rooms, std::span<const std::int64_t> w
     if (weight < 0) throw Exception(invalid("weight", std::to_string(weight), "0 or more"));
   }
   check_answers(answers, rows_);
+  const ReservedAnswers& reserved = answers.reserved;
+  const bool has_reserved = reserved.bounds != nullptr;
+  if (has_reserved) check_reserved(reserved, rows_);
+  if (has_reserved && by_use_) {
+    throw Exception(invalid("reservations", "rows by use", "bounds that keep the order of rows"));
+  }
   looked_at_ = 0;
   if (blocks_ == 0) return -1;
   limit_blocks(rooms, weights);
   rated_.clear();
   std::span<const std::uint8_t> allowed = open_places_;
-  if (!answers.masks.empty() || !answers.ratings.empty()) {
+  if (!answers.masks.empty() || !answers.ratings.empty() || has_reserved) {
     allow(rooms, answers);
     limit_allowed();
     take_ratings(answers);
+    if (has_reserved) limit_reserved(rooms, answers);
     for (const RowRating& each : ratings_) limit_rating(each);
     allowed = allowed_;
   }
@@ -449,6 +522,9 @@ std::int64_t RowBounds::best(const Rooms& rooms, std::span<const std::int64_t> w
     totals.rate(rooms, weights, kept(),
                 {.index = nullptr, .first = static_cast<std::int64_t>(first), .count = count});
     looked_at_ += count;
+    for (std::size_t each = block; has_reserved && each < block + blocks; ++each) {
+      if (asked_[each] == 0) ask_reserved(rooms, reserved, each);
+    }
     for (const Rated& each : rated_) {
       normalising(each.rating.rule.normalization, each.least, each.most, [&](const auto& score) {
         for (std::size_t i = 0; i < count; ++i) {

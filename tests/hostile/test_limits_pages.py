@@ -36,7 +36,9 @@ from koord.controllers.scheduler.framework.feasibility import (
     kept_entries,
     participants,
 )
+from koord.controllers.scheduler.plugins.deviceshare.evaluation import kept_answers
 from koord.controllers.scheduler.plugins.deviceshare.objects import allocation_annotation as cards
+from koord.controllers.scheduler.plugins.deviceshare.state import request_table
 from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity import existing_terms
 from koord.controllers.scheduler.plugins.loadaware import workload_histograms
 from koord.controllers.scheduler.plugins.nodenumaresource.objects import (
@@ -121,6 +123,8 @@ NUMBERS: dict[str, list[str]] = {
     "answers of Filter": [
         f"{default(cache.FeasibilityCache.__init__, 'limit')} shapes", mib(kept_entries._BYTES),
     ],
+    "what pods want of devices": [f"{request_table.REQUESTS} requests"],
+    "what nodes say of shares": [f"{kept_answers._REQUESTS} requests"],
     "where the resources of": [f"{fit._KINDS} lists", number(fit._NAMES)],
     "plugins that take part": [
         f"{number(participants._SHAPES)} shapes", f"{number(participants._KINDS)} kinds",

@@ -160,10 +160,14 @@ class KOORD_API DeviceTable {
     return {used_[resource].data() + nodes_[row].offset, static_cast<std::size_t>(width(row))};
   }
 
-  // Summaries by row, kept current: over its minors, amounts of the first resource.
+  // Summaries by row, kept current: over its minors, amounts of one resource.
 
-  [[nodiscard]] std::span<const std::int64_t> free_sums() const noexcept { return free_sums_[0]; }
-  [[nodiscard]] std::span<const std::int64_t> total_sums() const noexcept { return total_sums_[0]; }
+  [[nodiscard]] std::span<const std::int64_t> free_sums(std::size_t resource = 0) const {
+    return free_sums_[resource];
+  }
+  [[nodiscard]] std::span<const std::int64_t> total_sums(std::size_t resource = 0) const {
+    return total_sums_[resource];
+  }
   /// The most of a resource that one minor has free.
   [[nodiscard]] std::span<const std::int64_t> largest_free(std::size_t resource = 0) const {
     return largest_[resource];
@@ -233,9 +237,6 @@ class KOORD_API DeviceTable {
   /// Score of a whole row if the request were placed there: all minors taken together.
   [[nodiscard]] std::int64_t score(std::uint32_t row, const Request& request,
                                    const Scoring& scoring) const;
-  /// True if two rows have as much in all and as much free, so that they score alike.
-  [[nodiscard]] bool scores_alike(std::uint32_t row, std::uint32_t other) const;
-
   /// Uses `each` on every chosen minor. Throws kInvalid if that is more than is free.
   void take(std::uint32_t row, MinorMask minors, std::span<const std::int64_t> each);
   /// The exact inverse of take(). Throws kInvalid if that is more than is used.

@@ -28,6 +28,7 @@
 #include "koord/error.hpp"
 #include "koord/placement_board.hpp"
 #include "koord/placement_fit.hpp"
+#include "koord/placement_reserved.hpp"
 
 namespace koord::placement {
 
@@ -37,16 +38,28 @@ struct RowRating {
   std::span<const std::int64_t> raw = {};
 };
 
+/// Reservations for a pod, asked about the rows that are looked at alone. What they are filled is
+/// normalised as Normalization::kDefault does it.
+struct ReservedAnswers {
+  const ReservedBounds* bounds = nullptr;  ///< null: there are no reservations
+  ReservedQuestion question = {};
+  std::int64_t weight = 0;
+};
+
 /// What is known of rows beside their columns: 0 in any of the masks refuses.
 struct RowAnswers {
   std::vector<std::span<const std::uint8_t>> masks = {};
   std::vector<RowRating> ratings = {};
+  ReservedAnswers reserved = {};
 };
 
 /// See the head of this file.
 class KOORD_API RowBounds {
  public:
   static constexpr std::size_t kBlock = 32;  // rows
+
+  /// `keeps_order`: rows stay in the order that they are given in, as those of ReservedBounds do.
+  explicit RowBounds(bool keeps_order = false) : keeps_order_(keeps_order) {}
 
   /// Reads the columns of rows again; `open` and `ranks` are by row. Of other numbers of rows,
   /// ranks or resources than before all rows are to be given: kInvalid for fewer, and for more
@@ -96,6 +109,8 @@ class KOORD_API RowBounds {
   void take_ratings(const RowAnswers& answers);
   void limit_allowed();
   void limit_rating(const RowRating& rating);
+  void limit_reserved(const Rooms& rooms, const RowAnswers& answers);
+  void ask_reserved(const Rooms& rooms, const ReservedAnswers& reserved, std::size_t block);
   [[nodiscard]] std::size_t first_block() const;
   [[nodiscard]] bool may_be_better(std::size_t block, const Found& found) const;
 
@@ -108,6 +123,7 @@ class KOORD_API RowBounds {
   std::vector<std::size_t> order_, places_;
   std::vector<std::int64_t> offered_, taken_, scored_, place_ranks_;
   std::vector<std::uint8_t> open_places_;
+  bool keeps_order_ = false;
   bool by_use_ = false;  // rows are ordered so, not as they were given
   // Since rows were ordered last: how many changed; how many searches looked at how many.
   std::size_t changed_ = 0, searches_ = 0, searched_ = 0;
@@ -125,6 +141,10 @@ class KOORD_API RowBounds {
   std::vector<std::vector<std::int64_t>> raw_;
   std::vector<Rated> rated_;
   std::vector<std::int64_t> ends_;  // of a rating, by block: the least, the most
+  // Of reservations: by block whether its rows were asked about, and the most they may be filled;
+  // by row how full they would be.
+  std::vector<std::uint8_t> asked_;
+  std::vector<std::int64_t> fills_, filled_;
   std::size_t looked_at_ = 0;
 };
 

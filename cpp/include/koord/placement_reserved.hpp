@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "koord/error.hpp"
 #include "koord/placement_fit.hpp"
@@ -55,5 +56,59 @@ KOORD_API void reserved_fit(const Columns& columns, const Reserved& reserved,
 KOORD_API void reserved_scores(const Reserved& reserved, std::span<const std::int64_t> slots,
                                std::span<const ReservedAmount> amounts,
                                std::span<std::int64_t> scores);
+
+/// What a pod asks of rows on each of which it has one reservation to choose from, or none.
+struct ReservedQuestion {
+  Columns columns = {};  ///< as pods see them for which nothing is held
+  Reserved reserved = {};
+  std::span<const std::int64_t> slots = {};  ///< by row; below 0 where there is none
+  std::span<const ReservedAmount> amounts = {};
+  bool required = false;    ///< a reservation has to do, whatever the row has beside it
+  bool skips_node = false;  ///< what a reservation has is on its node, unlooked at
+};
+
+/// kNotFound for a resource out of range, kInvalid for fewer slots than rows.
+KOORD_API void check_question(const ReservedQuestion& question, std::size_t rows);
+
+/// Of rows from `first` on, as many as `raw`: 0 in `passes` where the pod has no room, with its
+/// reservation or without, 1 elsewhere; how full it would make its reservation, 0 where it does not
+/// get it. Rows without a reservation pass, and get 0. kNotFound for a slot out of range; for
+/// questions that check_question() lets pass.
+KOORD_API void reserved_answers(const ReservedQuestion& question, std::size_t first,
+                                std::span<std::uint8_t> passes, std::span<std::int64_t> raw);
+
+/// Of blocks of rows how full their reservations are, at least and at most.
+class KOORD_API ReservedBounds {
+ public:
+  static constexpr std::size_t kBlock = 32;  // rows, as those of RowBounds
+
+  /// Reads the reservations of rows again. Of other numbers of rows or resources than before all
+  /// rows are to be given: kInvalid for fewer; kNotFound for a row or slot out of range.
+  void update(const Reserved& reserved, std::span<const std::int64_t> slots, RowSet rows);
+
+  /// Writes by block what reserved_answers() gives at most there. kInvalid for another number of
+  /// resources than update() has read; for questions that check_question() lets pass.
+  void limits(const ReservedQuestion& question, std::span<std::int64_t> most) const;
+
+  [[nodiscard]] std::size_t rows() const { return rows_; }
+
+ private:
+  // A resource in a block: of the reservations there that hold some of it.
+  struct Fill {
+    std::int64_t least_held = 0;  ///< 0 where there are none
+    std::int64_t most_held = 0;
+    std::int64_t least_used = 0;
+    std::int64_t most_used = 0;
+  };
+
+  void read_block(std::size_t block, const Reserved& reserved, std::span<const std::int64_t> slots);
+
+  std::size_t rows_ = 0;
+  std::size_t resources_ = 0;
+  std::size_t blocks_ = 0;
+  std::vector<Fill> fills_;  // by block and resource
+  // By block, how many resources a reservation there holds, at least and at most.
+  std::vector<std::int64_t> least_count_, most_count_;
+};
 
 }  // namespace koord::placement

@@ -244,9 +244,77 @@ void add_classes(py::module_& m) {
       .def("__len__", &RowClasses::size);
 }
 
+// Resource of the nodes, place in the reservations, amount; whether it is checked, given, shared.
+using PythonAmount = std::tuple<std::size_t, std::int64_t, std::int64_t, bool, bool, bool>;
+
+std::vector<ReservedAmount> amounts_of(const std::vector<PythonAmount>& given) {
+  std::vector<ReservedAmount> amounts;
+  for (const auto& [resource, place, amount, checked, left, shared] : given) {
+    amounts.push_back({resource, place, amount, checked, left, shared});
+  }
+  return amounts;
+}
+
+// The nodes' columns without those that scores count.
+Columns taken_of(const Ints& allocatable, const Ints& requested) {
+  if (allocatable.ndim() != 2 || requested.ndim() != 2 ||
+      requested.shape(0) != allocatable.shape(0) || requested.shape(1) != allocatable.shape(1)) {
+    throw Exception(invalid("columns", "other shapes", "[resource, row], of equal shapes"));
+  }
+  return {.allocatable = allocatable.data(),
+          .requested = requested.data(),
+          .stride = static_cast<std::size_t>(allocatable.shape(1)),
+          .resources = static_cast<std::size_t>(allocatable.shape(0))};
+}
+
+Reserved reserved_of(const std::vector<Ints>& columns) {
+  if (columns.size() != 4) throw Exception(invalid("columns", "another number", "4"));
+  for (const Ints& each : columns) {
+    if (each.ndim() == 2 && each.shape(0) == columns[0].shape(0) &&
+        each.shape(1) == columns[0].shape(1)) {
+      continue;
+    }
+    throw Exception(invalid("columns", "other shapes", "[resource, slot], of equal shapes"));
+  }
+  return {columns[0].data(),
+          columns[1].data(),
+          columns[2].data(),
+          columns[3].data(),
+          static_cast<std::size_t>(columns[0].shape(1)),
+          static_cast<std::size_t>(columns[0].shape(0))};
+}
+
+// The bounds, the weight, the nodes' columns, those of reservations, slots by row, amounts; whether
+// a reservation is required, and its node not looked at.
+using PythonReserved = std::tuple<const ReservedBounds*, std::int64_t, Ints, Ints,
+                                  std::vector<Ints>, Ints, std::vector<PythonAmount>, bool, bool>;
+
+// Reads what is given, which has to outlive it, as have the amounts.
+ReservedAnswers reserved_answers_of(const PythonReserved& given,
+                                    std::vector<ReservedAmount>& amounts) {
+  const auto& [bounds, weight, allocatable, requested, reserved, slots, asked, required, skips] =
+      given;
+  amounts = amounts_of(asked);
+  return {.bounds = bounds,
+          .question = {.columns = taken_of(allocatable, requested),
+                       .reserved = reserved_of(reserved),
+                       .slots = ints(slots),
+                       .amounts = amounts,
+                       .required = required,
+                       .skips_node = skips},
+          .weight = weight};
+}
+
 void add_bounds(py::module_& m) {
-  py::class_<RowBounds>(m, "RowBounds")
+  py::class_<ReservedBounds>(m, "ReservedBounds")
       .def(py::init<>())
+      .def("update", [](ReservedBounds& bounds, const std::vector<Ints>& reserved,
+                        const Ints& slots, const py::object& rows) {
+        bounds.update(reserved_of(reserved), ints(slots),
+                      Rows(rows, static_cast<std::size_t>(slots.size())).set());
+      });
+  py::class_<RowBounds>(m, "RowBounds")
+      .def(py::init<bool>(), py::arg("keeps_order") = false)
       .def("update",
            [](RowBounds& bounds, const py::object& allocatable, const py::object& requested,
               const py::object& nonzero, const py::object& rows, const Bools& open,
@@ -262,16 +330,20 @@ void add_bounds(py::module_& m) {
           "best",
           [](RowBounds& bounds, const Rooms& rooms, const std::vector<std::int64_t>& weights,
              const std::vector<Bools>& masks,
-             const std::vector<std::tuple<std::int64_t, int, Ints>>& ratings) {
+             const std::vector<std::tuple<std::int64_t, int, Ints>>& ratings,
+             const std::optional<PythonReserved>& reserved) {
             RowAnswers answers;
             for (const Bools& mask : masks) answers.masks.push_back(bytes(mask));
             for (const auto& [weight, normalization, raw] : ratings) {
               answers.ratings.push_back({rules_of({{weight, normalization}})[0], ints(raw)});
             }
+            std::vector<ReservedAmount> amounts;
+            if (reserved) answers.reserved = reserved_answers_of(*reserved, amounts);
             return bounds.best(rooms, weights, answers);
           },
           py::arg("rooms"), py::arg("weights"), py::arg("masks") = std::vector<Bools>(),
-          py::arg("ratings") = std::vector<std::tuple<std::int64_t, int, Ints>>())
+          py::arg("ratings") = std::vector<std::tuple<std::int64_t, int, Ints>>(),
+          py::arg("reserved") = std::optional<PythonReserved>())
       .def_property_readonly("looked_at", &RowBounds::looked_at);
 }
 
@@ -332,46 +404,11 @@ void count_pod(const py::object& columns, const py::object& scored, std::size_t 
   nonzero.mutable_data()[rows + row] += times * memory;
 }
 
-// Resource of the nodes, place in the reservations, amount; whether it is checked, given, shared.
-using PythonAmount = std::tuple<std::size_t, std::int64_t, std::int64_t, bool, bool, bool>;
-
-std::vector<ReservedAmount> amounts_of(const std::vector<PythonAmount>& given) {
-  std::vector<ReservedAmount> amounts;
-  for (const auto& [resource, place, amount, checked, left, shared] : given) {
-    amounts.push_back({resource, place, amount, checked, left, shared});
-  }
-  return amounts;
-}
-
-Reserved reserved_of(const std::vector<Ints>& columns) {
-  if (columns.size() != 4) throw Exception(invalid("columns", "another number", "4"));
-  for (const Ints& each : columns) {
-    if (each.ndim() == 2 && each.shape(0) == columns[0].shape(0) &&
-        each.shape(1) == columns[0].shape(1)) {
-      continue;
-    }
-    throw Exception(invalid("columns", "other shapes", "[resource, slot], of equal shapes"));
-  }
-  return {columns[0].data(),
-          columns[1].data(),
-          columns[2].data(),
-          columns[3].data(),
-          static_cast<std::size_t>(columns[0].shape(1)),
-          static_cast<std::size_t>(columns[0].shape(0))};
-}
-
 py::array_t<std::uint8_t> fit_reserved(const Ints& allocatable, const Ints& requested,
                                        const std::vector<Ints>& reserved, const Ints& rows,
                                        const Ints& slots,
                                        const std::vector<PythonAmount>& amounts) {
-  if (allocatable.ndim() != 2 || requested.ndim() != 2 ||
-      requested.shape(0) != allocatable.shape(0) || requested.shape(1) != allocatable.shape(1)) {
-    throw Exception(invalid("columns", "other shapes", "[resource, row], of equal shapes"));
-  }
-  const Columns columns{.allocatable = allocatable.data(),
-                        .requested = requested.data(),
-                        .stride = static_cast<std::size_t>(allocatable.shape(1)),
-                        .resources = static_cast<std::size_t>(allocatable.shape(0))};
+  const Columns columns = taken_of(allocatable, requested);
   std::vector<std::uint8_t> fit(static_cast<std::size_t>(rows.size()));
   reserved_fit(columns, reserved_of(reserved), ints(rows), ints(slots), amounts_of(amounts), fit);
   return moved_array(std::move(fit));

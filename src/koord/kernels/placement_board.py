@@ -46,6 +46,7 @@ __all__ = [
     "WITHIN",
     "Board",
     "Ranks",
+    "ReservedBounds",
     "RoomCheck",
     "RoomScore",
     "Rooms",
@@ -107,10 +108,19 @@ resources stand."""
 RowBounds = _native.RowBounds
 """``RowBounds()``: of each block of 32 rows the least and the most of every column.
 ``update(allocatable, requested, nonzero, rows, open, ranks)`` reads rows again, at first all that
-have a rank; ``best(rooms, weights, masks=(), ratings=())`` is the row that a board would choose by
-what was read, -1 for none: rows are looked at only in blocks that may have it. ``looked_at`` is how
-many were. Of ``masks``, bool by row, False refuses; ``ratings`` are ``(weight, normalization, raw
-scores by row)``."""
+have a rank; ``best(rooms, weights, masks=(), ratings=(), reserved=None)`` is the row that a board
+would choose by what was read, -1 for none: rows are looked at only in blocks that may have it.
+``looked_at`` is how many were. Of ``masks``, bool by row, False refuses; ``ratings`` are ``(weight,
+normalization, raw scores by row)``. ``reserved`` are a pod's reservations, for bounds of
+``RowBounds(keeps_order=True)``: bounds, weight, ``allocatable`` and ``requested`` of
+nodes as those see them for which nothing is held, and ``reserved`` and ``amounts`` as of
+:data:`reserved_fit` with slots by row, -1 for none, between; whether a reservation is required, and
+whether its node goes unlooked at."""
+
+ReservedBounds = _native.ReservedBounds
+"""``ReservedBounds()``: of each block of 32 rows how full reservations are, at least and at most.
+``update(reserved, slots, rows)`` reads rows again, at first all; ``reserved`` as of
+:data:`reserved_fit`, ``slots`` by row."""
 
 RowClasses = _native.RowClasses
 """``RowClasses(most)``: rows of which all columns are equal are one class, at most so many.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,8 +193,30 @@ class RoomsTemplate:
     ) -> None: ...
     def of(self, amounts: Sequence[int], /) -> Rooms: ...
 
-class RowBounds:
+class ReservedBounds:
     def __init__(self) -> None: ...
+    def update(
+        self,
+        reserved: Sequence[NDArray[np.int64]],
+        slots: NDArray[np.int64],
+        rows: Rows,
+        /,
+    ) -> None: ...
+
+_ReservedAnswers: TypeAlias = tuple[
+    ReservedBounds,
+    int,
+    NDArray[np.int64],
+    NDArray[np.int64],
+    Sequence[NDArray[np.int64]],
+    NDArray[np.int64],
+    Sequence[tuple[int, int, int, bool, bool, bool]],
+    bool,
+    bool,
+]
+
+class RowBounds:
+    def __init__(self, keeps_order: bool = False) -> None: ...
     def update(
         self,
         allocatable: NDArray[np.int64],
@@ -210,6 +233,7 @@ class RowBounds:
         weights: Sequence[int],
         masks: Sequence[NDArray[np.bool_]] = ...,
         ratings: Sequence[tuple[int, int, NDArray[np.int64]]] = ...,
+        reserved: _ReservedAnswers | None = ...,
     ) -> int: ...
     @property
     def looked_at(self) -> int: ...

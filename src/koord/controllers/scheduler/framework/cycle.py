@@ -76,6 +76,13 @@ class ViewedColumns(Protocol):
     def viewer(self) -> object:
         """Who sees them so."""
 
+    @property
+    def bounds(self) -> Any:
+        """Theirs by block of rows (``ColumnBounds``), as they were when these were read last."""
+
+    def read_bounds(self) -> None:
+        """Brings :attr:`bounds` up to date, and with them what bounds those who see the columns."""
+
 
 class PendingPatch:
     """What PreBind plugins want written on the pod (or Reservation): one patch for all."""

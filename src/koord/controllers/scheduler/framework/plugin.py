@@ -88,7 +88,12 @@ class Plugin:
         self.handle = handle
 
     def answers_at_once(self, cycle: Cycle) -> bool:
-        """Whether :attr:`filter_at_once` and :attr:`score_at_once` hold for this pod."""
+        """Whether :attr:`filter_at_once` and :attr:`score_at_once` hold for this pod.
+
+        A plugin that has ``reserved_answers(cycle)`` besides gives by it a pod's reservations as
+        :data:`koord.kernels.placement_board.RowBounds` takes them, without the weight: then it is
+        not asked about all rows, where its score is normalised as ``DEFAULT``.
+        """
         return True
 
     def applies(self, cycle: Cycle) -> bool:

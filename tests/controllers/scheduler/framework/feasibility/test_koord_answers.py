@@ -49,6 +49,8 @@ QOS, POLICY = "koordinator.sh/qosClass", "node.koordinator.sh/numa-topology-poli
 CORE, RATIO = "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"
 SCORED = ("NodeResourcesFit", "NodeResourcesBalancedAllocation", "NodeNUMAResource", "DeviceShare",
           "Reservation", "LoadAwareScheduling")  # fmt: skip
+AFFINITY = {"scheduling.koordinator.sh/reservation-affinity": "{}"}
+INSISTING = (12, 21)  # kinds of pods that must have a reservation
 BINDS = (None, "FullPCPUs", "SpreadByPCPUs")
 
 
@@ -103,7 +105,9 @@ class Cluster:
             if bind is not None:
                 more["annotations"] = {SPEC: json.dumps({"requiredCPUBindPolicy": bind})}
         elif kind % 3 == 2:
-            requests = {CORE: str(10 + number % 90), RATIO: str(10 + number % 90)}
+            requests = dict.fromkeys((CORE, RATIO), str(10 + 20 * (number % 5)))
+        if kind in INSISTING:
+            more["annotations"] = AFFINITY
         made: Pod = pod(f"p{name}", cpu=cpu, memory=f"{64 + number}Mi", labels=labels,
                         requests=requests, **more)  # fmt: skip
         return self.world.shapes.info(made)
@@ -131,7 +135,7 @@ class Cluster:
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from(["pod", "again"]), st.integers(0, 11)),
+        st.tuples(st.sampled_from(["pod", "again"]), st.sampled_from([*range(12), *INSISTING])),
         st.tuples(
             st.sampled_from(["gone", "reserve", "unreserve", "cordon", "sick", "constrain"]),
             st.integers(0, 99),
@@ -209,3 +213,22 @@ def test_a_history_with_all_kinds_of_pods() -> None:
     bound = [info for info in cluster.placed if "NodeNUMAResource" in info.allocations]
     shared = [info for info in cluster.placed if "DeviceShare" in info.allocations]
     assert min(len(reserved), len(bound), len(shared)) >= 8
+
+
+def test_pods_of_reservations_and_shares_of_cards_are_searched_for_without_boards() -> None:
+    cluster = Cluster()
+    cluster.do("reserve", 3)
+    for kind in (0, 2, 12, 0, 2):
+        info = cluster.pod(kind)
+        decision = cluster.decider.decide(info)
+        assert decision.cycle.board is None
+        assert (PLUGIN in decision.cycle.state) == (kind != 2)
+        assert cluster.decider.assume(decision) is None
+        cluster.placed.append(info)
+    reserved = [info.allocations.get(PLUGIN) is not None for info in cluster.placed]
+    assert reserved == [True, False, True, True, False]
+    # One that has an order may be the first choice, which a look at single rows does not tell.
+    cluster.do("reserve", 24)
+    ordered = cluster.decider.decide(cluster.pod(0))
+    assert ordered.cycle.board is not None
+    assert _compare(cluster, cluster.pod(0)) >= 0

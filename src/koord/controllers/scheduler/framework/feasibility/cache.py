@@ -29,7 +29,10 @@ from koord.controllers.scheduler.framework.feasibility.entry import (
 )
 from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernelTable
 from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptEntries
-from koord.controllers.scheduler.framework.feasibility.node_bounds import NodeBounds
+from koord.controllers.scheduler.framework.feasibility.node_bounds import (
+    ColumnBounds,
+    NodeBounds,
+)
 from koord.controllers.scheduler.framework.feasibility.node_classes import NodeClasses
 from koord.controllers.scheduler.framework.feasibility.participants import ParticipantTable
 from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
@@ -183,8 +186,10 @@ class FeasibilityCache:
             -1 where that does not go, or no node fits: then :meth:`entry` says more.
         """
         _, kernels, key = sources
-        if kernels is None or not self._together or cycle.has_overlay:
+        if kernels is None or not self._together:
             return -1
+        if cycle.has_overlay:
+            return self._best_beside_reservations(cycle, kernels, key)
         entries, search, version = self._entries, self._bounds.cost, self.table.version
         is_large = self._classes.is_large
         if not is_large and entries.behind(key, version) <= search.rows:
@@ -208,6 +213,52 @@ class FeasibilityCache:
             entries.remember(key, version, search)
         return row
 
+    def _best_beside_reservations(self, cycle: Cycle, kernels: FitKernels, key: int) -> int:
+        """The same for a pod for which something is held: by the columns as it sees them."""
+        entries, version = self._entries, self.table.version
+        others = None if cycle.seen_columns is None else self._others(cycle, kernels, key)
+        weights = self._weights_of(kernels.of.ratings)
+        if cycle.seen_columns is None or others is None or weights is None:
+            return -1
+        seen = cycle.seen_columns()
+        bounds: ColumnBounds = seen.bounds
+        search = bounds.cost
+        if entries.behind(key, version) <= search.rows:
+            return -1
+        reserved = [each for each in others if each.reserved is not None]
+        weight = self._reserved_weight(cycle, reserved)
+        if weight is not None:
+            others = [each for each in others if each.reserved is None]
+        if others:
+            search = search.asking(
+                stays=all(each.stays for each in others),
+                by_node=all(each.depends == _NODE for each in others),
+            )
+        if entries.keeps(key, version, search):
+            return -1
+        seen.read_bounds()
+        question = None if weight is None else reserved[0].reserved_answers(cycle, weight)
+        masks, ratings = self._row_answers(cycle, others)
+        row = bounds.search(kernels, weights, masks, ratings, question)
+        if row >= 0:
+            entries.remember(key, version, search)
+        return row
+
+    def _reserved_weight(self, cycle: Cycle, reserved: Sequence[PluginAnswers]) -> int | None:
+        """The weight of reservations of which only the rows are asked that are looked at; None
+        where there are none, or the plugin is asked about all rows as others are."""
+        if [each.point for each in reserved] != ["filter", "score"]:
+            return None
+        weight, kind = self._rule(cycle, reserved[1])
+        return weight if kind == placement_board.DEFAULT else None
+
+    def _rule(self, cycle: Cycle, rating: PluginAnswers) -> tuple[int, int]:
+        """A score's weight, and how it is normalised for pods of the cycle's shape."""
+        weight, kind = self._rules[rating.number]
+        if kind is None:
+            kind = _NATIVE[normalization_of(rating.plugin, cycle.shape)]
+        return weight, kind
+
     def _best_by_class(self, key: int, kernels: FitKernels, weights: list[int]) -> int:
         """The same where nodes are known by classes; -1 where they are not."""
         if key >= 0 or self._entries.keeps_beside_classes(key):
@@ -223,12 +274,10 @@ class FeasibilityCache:
         for each in others:
             answer = each.of_all_rows(cycle)
             if each.point == "filter":
-                masks.append(answer)
+                if not answer.all():
+                    masks.append(answer)
             else:
-                weight, kind = self._rules[each.number]
-                if kind is None:
-                    kind = _NATIVE[normalization_of(each.plugin, cycle.shape)]
-                ratings.append((weight, kind, answer))
+                ratings.append((*self._rule(cycle, each), answer))
         return masks, ratings
 
     def _weights_of(self, ratings: tuple[int, ...]) -> list[int] | None:

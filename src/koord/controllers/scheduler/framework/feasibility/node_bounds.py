@@ -9,7 +9,7 @@ out is what a board would choose.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.framework.feasibility.kept_entries import SearchCost
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from koord.controllers.cluster.node_table import NodeTable
+    from koord.controllers.scheduler.framework.changed_rows import Rows
+    from koord.controllers.scheduler.framework.cycle import ViewedColumns
     from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
+
+    Columns: TypeAlias = NodeTable | ViewedColumns
 
 _READ = int(Aspect.NODE) | int(Aspect.PODS) | int(Aspect.RESERVATIONS)
 # In the time in which one row of a board is brought up to date blocks of so many rows are bounded,
@@ -35,59 +39,67 @@ _OF_ENTRY = 2
 _SEARCHES = 8
 
 
-class NodeBounds:
-    """Follows a table.
+class ColumnBounds:
+    """Bounds of the nodes' columns, a table's own or as somebody sees them.
 
     Args:
         table: the nodes.
+        keeps_order: rows are never ordered by how much of them is taken, as it has to be where a
+            pod's reservations are asked about.
 
     Attributes:
-        cost: of a search where kernels say it all, by what the last ones looked at.
+        cost: of a search where kernels and bounds say it all, by what the last ones looked at.
     """
 
-    def __init__(self, table: NodeTable) -> None:
-        self._table = table
-        self._bounds = RowBounds()
-        self._version = self._layout = -1
+    def __init__(self, table: NodeTable, *, keeps_order: bool = False) -> None:
+        self._table, self._keeps_order = table, keeps_order
+        self._rows = RowBounds(keeps_order)
+        self._layout = -1
         self._rank: NDArray[np.int64] | None = None
         self._looked_at = 0
         self.cost = SearchCost(0, 0, 0)
 
-    def best(
+    def read(self, columns: Columns, rows: Rows | None) -> None:
+        """Reads rows again.
+
+        Args:
+            columns: the same as before, but for these rows, unless the table's layout has changed.
+            rows: which; None for all.
+        """
+        table, rank = self._table, self._table.rank
+        if self._layout != table.layout or self._rank is not rank:
+            # Of other columns nothing is known.
+            rows, self._layout, self._rank = None, table.layout, rank
+            self._rows = RowBounds(self._keeps_order)
+        due = slice(0, table.size) if rows is None else rows
+        if not isinstance(due, slice) and not len(due):
+            return
+        seen = columns.allocatable, columns.requested, columns.nonzero
+        self._rows.update(*seen, due, table.open, rank)
+
+    def search(
         self,
         kernels: FitKernels,
         weights: list[int],
         masks: Sequence[NDArray[np.bool_]],
         ratings: Sequence[tuple[int, int, NDArray[np.int64]]],
+        reserved: tuple[Any, ...] | None = None,
     ) -> int:
-        """The row that a board with these answers would choose.
+        """The row that a board with these answers, and the columns as they were read, would choose.
+
+        -1 where there is none.
 
         Args:
             kernels: of those who have any.
             weights: of their scores, in order.
             masks: what others say by row of the table: False refuses.
             ratings: weight, native normalisation and raw scores by row of others.
-
-        Returns:
-            -1 where there is none.
+            reserved: the pod's reservations, as :data:`RowBounds` takes them.
         """
-        table, rank = self._table, self._table.rank
-        columns = table.allocatable, table.requested, table.nonzero
-        since, version = self._version, table.version
-        if self._layout != table.layout or self._rank is not rank:
-            # Of other columns nothing is known.
-            since, self._layout, self._rank = -1, table.layout, rank
-            self._bounds = RowBounds()
-        if since != version:
-            changes = table.changed_rows(since) if since >= 0 else None
-            if changes is None:
-                self._bounds.update(*columns, slice(0, table.size), table.open, rank)
-            elif changes[2] & _READ:
-                self._bounds.update(*columns, changes[0], table.open, rank)
-            self._version = version
-        row = self._bounds.best(kernels.rooms, weights, masks, ratings)
+        bounds = self._rows
+        row = bounds.best(kernels.rooms, weights, masks, ratings, reserved)
         if not masks and not ratings:
-            self._looked_at += (self._bounds.looked_at - self._looked_at) // _SEARCHES
+            self._looked_at += (bounds.looked_at - self._looked_at) // _SEARCHES
             self._follow_cost()
         return row
 
@@ -96,3 +108,30 @@ class NodeBounds:
         rows, of_entry = size // _BOUNDED + self._looked_at // _LOOKED_AT, size // _OF_ENTRY
         if rows != self.cost.rows or of_entry != self.cost.of_entry:
             self.cost = SearchCost(rows, rows, of_entry)
+
+
+class NodeBounds(ColumnBounds):
+    """Those of a table's own columns; follows the table."""
+
+    def __init__(self, table: NodeTable) -> None:
+        super().__init__(table)
+        self._version = -1
+
+    def best(
+        self,
+        kernels: FitKernels,
+        weights: list[int],
+        masks: Sequence[NDArray[np.bool_]],
+        ratings: Sequence[tuple[int, int, NDArray[np.int64]]],
+    ) -> int:
+        """:meth:`search` in the table as it is."""
+        table = self._table
+        since, version = self._version, table.version
+        if self._layout != table.layout or self._rank is not table.rank:
+            self.read(table, None)
+        elif since != version:
+            changes = table.changed_rows(since) if since >= 0 else None
+            if changes is None or changes[2] & _READ:
+                self.read(table, None if changes is None else changes[0])
+        self._version = version
+        return self.search(kernels, weights, masks, ratings)

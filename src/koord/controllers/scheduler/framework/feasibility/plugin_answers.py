@@ -37,6 +37,8 @@ class PluginAnswers:
         depends: on which aspects.
         at_once: see ``filter_at_once`` and ``score_at_once`` of
             :class:`koord.controllers.scheduler.framework.plugin.Plugin`.
+        reserved: what says whose reservations are to be asked about the rows that are looked at,
+            see ``reserved_answers`` of the same; None for a plugin without.
         stays: what it says of a row stays until the row changes, or the answers' generation.
         generation: the one that :meth:`stale_rows` found.
     """
@@ -53,6 +55,7 @@ class PluginAnswers:
         "number",
         "plugin",
         "point",
+        "reserved",
         "static",
         "stays",
     )
@@ -73,6 +76,8 @@ class PluginAnswers:
         wanted = getattr(plugin, f"{point}_at_once", False) and self.answer is not None
         self.at_once = wanted and getattr(plugin, "normalization", None) is not Normalization.CUSTOM
         self._at_once_for: Callable[[Cycle], bool] | None = _own(plugin, point, "answers_at_once")
+        self.reserved: Callable[[Cycle], tuple[Any, ...]] | None
+        self.reserved = getattr(plugin, "reserved_answers", None)
         self.stays = self._stale_rows is None
         self.static = self.applies is None and self._generation_of is None
 
@@ -99,6 +104,12 @@ class PluginAnswers:
     def is_at_once(self, cycle: Cycle) -> bool:
         """Whether it is for this pod."""
         return self.at_once and (self._at_once_for is None or self._at_once_for(cycle))
+
+    def reserved_answers(self, cycle: Cycle, weight: int) -> tuple[Any, ...]:
+        """The question about a pod's reservations, as native bounds take it, with a weight."""
+        assert self.reserved is not None
+        bounds, *question = self.reserved(cycle)
+        return bounds, weight, *question
 
     def of_all_rows(self, cycle: Cycle) -> NDArray[Any]:
         """What a plugin that answers for rows says of all rows of the table; 0 of closed ones."""

@@ -34,6 +34,9 @@ from koord.controllers.scheduler.plugins.deviceshare.evaluation.fragmentation im
     UNRATED,
     FragmentationScorer,
 )
+from koord.controllers.scheduler.plugins.deviceshare.evaluation.kept_answers import (
+    KeptDeviceAnswers,
+)
 from koord.controllers.scheduler.plugins.deviceshare.evaluation.node_evaluator import (
     DeviceNodeEvaluator,
 )
@@ -47,14 +50,13 @@ from koord.controllers.scheduler.plugins.deviceshare.objects.allocation_annotati
 )
 from koord.controllers.scheduler.plugins.deviceshare.objects.pod_request import (
     DeviceRequest,
-    InvalidDeviceRequestError,
-    device_request_of,
 )
 from koord.controllers.scheduler.plugins.deviceshare.objects.quantities import resources_text
 from koord.controllers.scheduler.plugins.deviceshare.state.cache import DeviceCache
 from koord.controllers.scheduler.plugins.deviceshare.state.cycle_state import DeviceCycleState
 from koord.controllers.scheduler.plugins.deviceshare.state.event_handlers import DeviceTracker
 from koord.controllers.scheduler.plugins.deviceshare.state.recorded_cards import RecordedCards
+from koord.controllers.scheduler.plugins.deviceshare.state.request_table import DeviceRequestTable
 from koord.controllers.scheduler.plugins.deviceshare.state.templates import TemplateCache
 from koord.controllers.scheduler.plugins.deviceshare.writers import device_plugin_adapter
 from koord.controllers.scheduler.plugins.deviceshare.writers.node_lock import NodeLocks
@@ -118,6 +120,7 @@ class DeviceShare(Plugin):
         self.options = options_of(args)
         self.tracker = DeviceTracker(handle)
         self.cache = self.tracker.cache
+        self._requests = DeviceRequestTable()
         self._recorded = RecordedCards(handle, self.tracker, self._read)
         self.evaluator = DeviceNodeEvaluator(self.tracker, self.options)
         self.scorer = DeviceScorer(self.evaluator, self.options)
@@ -127,6 +130,7 @@ class DeviceShare(Plugin):
             # What a placement costs depends on free CPU and memory too.
             self.depends = _ASPECTS_AND_PODS  # type: ignore[misc]
             self.normalization = Normalization.NONE  # type: ignore[misc]
+        self._kept = KeptDeviceAnswers(handle.table, int(self.depends), self.evaluator, self.scorer)
         self._templates = TemplateCache(handle, self.options.templates)
         self._chooser = CardChooser(self.evaluator, self.scorer)
         self._locks = NodeLocks()
@@ -198,8 +202,11 @@ class DeviceShare(Plugin):
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """By row, whether the node can serve the pod."""
         self.tracker.follow()
-        index = _index(cycle, rows)
         cycle_state = self._cycle_state(cycle)
+        kept = None if cycle_state is None else self._kept.fits(cycle_state, rows)
+        if kept is not None:
+            return kept
+        index = _index(cycle, rows)
         if cycle_state is None:
             return np.ones(len(index), np.bool_)
         return self.evaluator.passes(cycle_state, index)
@@ -222,8 +229,12 @@ class DeviceShare(Plugin):
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
         """Raw scores: shares of the highest count, or 0..100 by what a placement costs."""
         self.tracker.follow()
-        index = _index(cycle, rows)
         cycle_state = self._cycle_state(cycle)
+        if self.fragmentation is None and cycle_state is not None:
+            kept = self._kept.scores(cycle_state, rows)
+            if kept is not None:
+                return kept
+        index = _index(cycle, rows)
         if self.fragmentation is not None:
             shape = self._shape(cycle, cycle_state.request if cycle_state is not None else None)
             if shape != UNRATED:
@@ -384,10 +395,7 @@ class DeviceShare(Plugin):
         """What the pod wants, read once a shape; a text if it cannot be."""
         memo = shape.memo
         if NAME not in memo:
-            try:
-                memo[NAME] = device_request_of(shape.pod, shape.request)
-            except InvalidDeviceRequestError as error:
-                memo[NAME] = str(error)
+            memo[NAME] = self._requests.of(shape)
         read: DeviceRequest | str | None = memo[NAME]
         return read
 
@@ -435,7 +443,9 @@ def _count(cache: DeviceCache, row: int, pod: PodInfo) -> None:
 
 
 def _index(cycle: Cycle, rows: Rows) -> NDArray[np.intp]:
-    return np.arange(cycle.table.size, dtype=np.intp)[rows] if isinstance(rows, slice) else rows
+    if isinstance(rows, slice):
+        return np.arange(*rows.indices(cycle.table.size), dtype=np.intp)
+    return rows
 
 
 def _word(zones: tuple[int, ...] | None) -> int | None:

@@ -317,6 +317,8 @@ class NodeNUMAResource(Plugin):
 
     def heeds_reservations(self, cycle: Cycle) -> bool:
         """Only for pods that bind CPUs or care for zones, or where a node does."""
+        if not (cycle.shape.fields & _OWN_REQUEST or self.cache.constrained):
+            return False  # who says nothing in the protocol's words binds none
         return not self._indifferent(self._need(cycle))
 
     def filter_reservation(

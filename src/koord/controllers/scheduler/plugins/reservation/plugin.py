@@ -112,6 +112,8 @@ class Reservation(ReservationPodListener, ReservationSurrogates, Plugin):
         Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS | Aspect.NUMA | Aspect.DEVICES
     )
     normalization: ClassVar[Normalization] = Normalization.DEFAULT
+    filter_at_once: ClassVar[bool] = True
+    score_at_once: ClassVar[bool] = True
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -286,6 +288,17 @@ class Reservation(ReservationPodListener, ReservationSurrogates, Plugin):
     def applies(self, cycle: Cycle) -> bool:
         """Only to reserve pods, and to pods that match a reservation or insist on one."""
         return PLUGIN in cycle.state
+
+    def answers_at_once(self, cycle: Cycle) -> bool:
+        """Where columns say it all."""
+        state = state_of(cycle)
+        if state.placement is not None or state.operates:
+            return False
+        return self.chooser.is_columnar(cycle, state.attempt)
+
+    def reserved_answers(self, cycle: Cycle) -> tuple[Any, ...]:
+        """What is held for the pod, for a search that looks at few rows."""
+        return self.chooser.question(cycle, state_of(cycle).attempt)
 
     def filter_generation(self, cycle: Cycle) -> Hashable:
         """A reserve pod's shape does not tell its policy, nor which pods it may take over."""

@@ -77,9 +77,11 @@ class DeviceAllocator:
         wanted = self.demands()
         if isinstance(wanted, Rejection):
             return wanted
-        chosen = JointAllocation(
-            self.request, self.inventory, wanted, self._choose, self._fitting
-        ).allocate()
+        chosen: dict[str, int] | Rejection = {}
+        if self.request.joint:
+            chosen = JointAllocation(
+                self.request, self.inventory, wanted, self._choose, self._fitting
+            ).allocate()
         for kind, demand in wanted.items():
             if isinstance(chosen, Rejection):
                 return chosen
@@ -144,10 +146,14 @@ class DeviceAllocator:
     def _choose(
         self, kind: str, demand: Demand, pcies: Sequence[int] = (), only: int | None = None
     ) -> int | Rejection:
-        # Only the order in which cards are taken knows PCIe roots; GPUs go by their topology.
-        offer = self.offer(kind, () if kind == GPU else pcies)
-        if only is not None:
-            offer.allowed = only if offer.allowed is None else offer.allowed & only
+        hint = self.request.hint(kind)
+        picks = hint.selector is not None or hint.vf_selector is not None
+        offer: Offer | None = None
+        if picks or pcies or only is not None or not self.pool.is_open:
+            # Only the order in which cards are taken knows PCIe roots; GPUs go by their topology.
+            offer = self.offer(kind, () if kind == GPU else pcies)
+            if only is not None:
+                offer.allowed = only if offer.allowed is None else offer.allowed & only
         scoring = self.scoring.get(kind, UNSCORED)
         refusal, word = assign(self.cache.tables[kind], self.row, demand, offer, scoring)
         if refusal is not Refusal.NONE:

@@ -36,5 +36,12 @@ class DevicePool:
     designated: Mapping[tuple[str, int], frozenset[str]] = field(default_factory=dict)
     reserving: bool = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is all that is free for everybody."""
+        return self is FREE_POOL or self is RESERVING_POOL
+
 
 FREE_POOL = DevicePool()
+RESERVING_POOL = DevicePool(reserving=True)
+"""The same for an allocation that is to be held."""

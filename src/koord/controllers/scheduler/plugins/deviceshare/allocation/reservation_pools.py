@@ -86,6 +86,8 @@ class NodeDeviceAllocator:
 
     def combined_pool(self) -> DevicePool:
         """The node with all that matched reservations have left."""
+        if not self.reservations and self.base.is_open:
+            return self.base
         return self._pool([matched.uid for matched in self.reservations])
 
     def pool_with(self, matched: MatchedReservation) -> DevicePool:

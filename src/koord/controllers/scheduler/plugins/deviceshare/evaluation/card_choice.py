@@ -6,7 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.controllers.scheduler.plugins.deviceshare.allocation.pools import DevicePool
+from koord.controllers.scheduler.plugins.deviceshare.allocation.pools import (
+    FREE_POOL,
+    RESERVING_POOL,
+    DevicePool,
+)
 from koord.controllers.scheduler.plugins.deviceshare.allocation.reservation_pools import (
     NodeDeviceAllocator,
 )
@@ -91,6 +95,8 @@ class CardChooser:
         reserving: bool,
     ) -> DevicePool:
         base = self._evaluator.base(cycle_state, row)
+        if base is FREE_POOL and numa_nodes is None and not only_gpus:
+            return RESERVING_POOL if reserving else base
         return DevicePool(
             numa_nodes=numa_nodes,
             required={GPU: only_gpus} if only_gpus else {},

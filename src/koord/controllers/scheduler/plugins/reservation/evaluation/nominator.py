@@ -133,6 +133,34 @@ class ReservationNominator:
         usable = self._heed_partners(cycle, attempt, flat, usable, asked, True)
         return np.where(usable, scores, 0)
 
+    def is_columnar(self, cycle: Cycle, attempt: PodMatches) -> bool:
+        """Whether columns say all of what reservations are to the pod, on every row."""
+        matches = attempt.matches
+        matches.update()
+        return not (
+            attempt.own
+            or attempt.request.ignores
+            or matches.rows.has_others
+            or matches.orders
+            or self._partners_of(cycle, attempt)
+        )
+
+    def question(self, cycle: Cycle, attempt: PodMatches) -> tuple[Any, ...]:
+        """The same as :meth:`passes` and :meth:`scores` for rows that are yet to be chosen: what
+        :data:`koord.kernels.placement_board.RowBounds` asks, where :meth:`is_columnar`."""
+        table, matches = cycle.table, attempt.matches
+        columns, beside = matches.book.ledger.columns, matches.book.beside
+        return (
+            beside.reservations,
+            table.allocatable,
+            table.requested,
+            columns.all(),
+            matches.rows.slots(),
+            columns.amounts(cycle.shape.request, self.skipped),
+            attempt.request.required,
+            self.skip_node,
+        )
+
     def _usable(
         self, cycle: Cycle, attempt: PodMatches, flat: SingleReservationRows, *, skip_node: bool
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -138,6 +138,21 @@ class ReservationColumns:
             request: of the pods.
             skipped: resources that are left to others.
         """
+        table, asked = self._table, self.amounts(request, skipped)
+        reserved = self._held, self._used, self._remaining, self._limit
+        bits = reserved_fit(table.allocatable, table.requested, reserved, rows, slots, asked)
+        found = [(bits & bit) != 0 for bit in (ALONE, BESIDE, WITHIN, SHARES)]
+        return ColumnFit(*found)
+
+    def all(self) -> tuple[NDArray[np.int64], ...]:
+        """What is held, used and remaining, and the most that one pod may use, up to date."""
+        self.flush()
+        return self._held, self._used, self._remaining, self._limit
+
+    def amounts(
+        self, request: Mapping[str, int], skipped: IgnoredResources
+    ) -> list[tuple[int, int, int, bool, bool, bool]]:
+        """What pods ask for, as :data:`reserved_fit` takes it; arguments as of :meth:`fits`."""
         table, index = self._table, self._index
         asked = [(PODS, index[requests.PODS], 1, True, True, False)]
         for name, amount in request.items():
@@ -146,10 +161,7 @@ class ReservationColumns:
             given = offered != ABSENT
             checked = amount > 0 and name not in skipped
             asked.append((offered, index.get(name, -1), amount, checked, given, True))
-        reserved = self._held, self._used, self._remaining, self._limit
-        bits = reserved_fit(table.allocatable, table.requested, reserved, rows, slots, asked)
-        found = [(bits & bit) != 0 for bit in (ALONE, BESIDE, WITHIN, SHARES)]
-        return ColumnFit(*found)
+        return asked
 
     def scores(self, slots: NDArray[np.intp], request: Mapping[str, int]) -> NDArray[np.int64]:
         """0..100, as :func:`.fit.score` says."""

@@ -127,6 +127,19 @@ class MatchedRows:
         if self._question.reads_nodes:
             self._follow_nodes()
 
+    @property
+    def has_others(self) -> bool:
+        """Whether there are rows that columns cannot answer for."""
+        return bool(self._others)
+
+    def slots(self) -> NDArray[np.intp]:
+        """By row, the only reservation there in :class:`.columns.ReservationColumns`; -1 elsewhere.
+
+        Up to date as of the last :meth:`update`.
+        """
+        more = self._table.size - len(self._slot)
+        return np.pad(self._slot, (0, more), constant_values=-1) if more > 0 else self._slot
+
     def flat(self) -> SingleReservationRows:
         """The rows that columns can answer for; up to date as of the last :meth:`update`."""
         self._ledger.columns.flush()
