@@ -69,7 +69,12 @@ _NEEDED = {
 
 def default_roots(environment: Mapping[str, str] | None = None) -> HostRoots:
     """The roots of this process's mode; ``agent_mode=hostMode`` is the host itself."""
-    return HostRoots() if _mode(environment) == HOST_MODE else IN_CONTAINER
+    return HostRoots() if on_host(environment) else IN_CONTAINER
+
+
+def on_host(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether this process's mode, or that of an environment, is the host itself."""
+    return _mode(environment) == HOST_MODE
 
 
 def require(roots: HostRoots, environment: Mapping[str, str] | None = None) -> str:
@@ -85,21 +90,20 @@ def require(roots: HostRoots, environment: Mapping[str, str] | None = None) -> s
     Raises:
         KoordError: one is not; the text says which mode this is and how to change it.
     """
-    mode = _mode(environment)
-    on_host = mode == HOST_MODE
+    mode, ours = _mode(environment), on_host(environment)
     for name, (inside, flag) in _NEEDED.items():
         place = Path(getattr(roots, name))
         if any((place / each).exists() for each in inside):
             continue
         there = "has nothing of it" if place.is_dir() else "is not there"
-        if on_host:
+        if ours:
             expected = f"the host's own {place}, which {there}: in a container unset {_MODE}, and "
             expected += f"mount the host's directories as {IN_CONTAINER.cgroup} and so on"
         else:
             expected = f"a container with the host's {name} mounted as {place}, which {there}: "
             expected += f"on the host itself set {_MODE}={HOST_MODE}"
         raise KoordError(f"environment {_MODE}", "", mode, f"{expected}; elsewhere pass {flag}")
-    return "on the host itself" if on_host else "in a container, the host's directories mounted"
+    return "on the host itself" if ours else "in a container, the host's directories mounted"
 
 
 def _mode(environment: Mapping[str, str] | None) -> str:
