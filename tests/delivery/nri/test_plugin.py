@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from koord.agent.hooks.base_hook import BaseHook
 from koord.agent.states.pod_arrivals import PodArrivals
 from koord.agent.states.pod_state import PodState
 from koord.agent.states.snapshot import SnapshotPart
@@ -28,8 +29,8 @@ BATCH = container("main", {BATCH_CPU: "500"}, {BATCH_CPU: "500", BATCH_MEMORY: "
 class Setting:
     """A plugin, and all that it asks."""
 
-    def __init__(self, folder: Path) -> None:
-        self.node = TreeNode(folder)
+    def __init__(self, folder: Path, *extra: BaseHook) -> None:
+        self.node = TreeNode(folder, *extra)
         self.clock = self.node.clock
         self.store = StateStore(self.clock)
         self.store.subscribe(SnapshotPart.PODS, self.node.reconciler.changed)

@@ -50,7 +50,7 @@ class ContainerValues:
 
 
 class MissingOnHost:
-    """Counts what was left out of containers because the host lacks it, and tells each path once."""
+    """Counts what was left out of containers for want of it on the host; tells each path once."""
 
     def __init__(self) -> None:
         self._count, self._last = 0, ""

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from koord.agent.host.kernel.core_sched import scheduler_feature
 from koord.agent.host.host_files import HostFiles
+from koord.agent.host.kernel.core_sched import scheduler_feature
 from koord.agent.host.kernel.features import Feature, Features
 from koord.agent.host.procfs.cpuinfo import read_cpu_info
 from koord.base.errors import KoordError

@@ -56,7 +56,7 @@ class HostFiles:
     def _root(self) -> str:
         if self._on_host:
             return ""
-        theirs, own = os.stat(f"{self._first}/ns/mnt"), os.stat(_OWN_NAMESPACE)
+        theirs, own = Path(self._first, "ns/mnt").stat(), Path(_OWN_NAMESPACE).stat()
         # The first process of its own container is not the host's.
         if (theirs.st_dev, theirs.st_ino) == (own.st_dev, own.st_ino):
             raise FileNotFoundError(errno.ENOENT, "no root of the host", self._first)
@@ -75,7 +75,7 @@ class HostFiles:
                 del found[-1:]
                 continue
             try:
-                target = os.readlink("/".join((root, *found, part)))
+                target = str(Path(root, *found, part).readlink())
             except OSError:
                 found.append(part)
                 continue

@@ -34,6 +34,8 @@ class HostRoots:
     kubelet: str = "/var/lib/kubelet"
     xpu_device_infos: str = "/var/run/koordlet/xpu-device-infos"
     state: str = "/var/lib/koordlet"  # koord's own: journal and checkpoints
+    hook_socket: str = "/var/run/koordlet/koordlet.sock"  # that a runtime proxy calls
+    hook_config: str = "/etc/runtime/hookserver.d"  # where the proxy reads who serves
 
     @property
     def resctrl(self) -> str:
@@ -52,6 +54,8 @@ IN_CONTAINER = HostRoots(
     sys_fs="/host-sys-fs",
     var_run="/host-var-run",
     run="/host-run",
+    hook_socket="/host-var-run-koordlet/koordlet.sock",
+    hook_config="/host-etc-hookserver",
 )
 """As koordlet's DaemonSet mounts them."""
 
