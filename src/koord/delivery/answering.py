@@ -2,7 +2,8 @@
 """One call of whoever makes containers, from its bytes to the answer's, within a time.
 
 A runtime makes no container where it is answered with an error, and a proxy may be told so: what
-goes wrong here is an empty answer, which changes nothing. Rule: docs/reference/delivery.md#failures.
+goes wrong here is an empty answer, which changes nothing.
+Rule: docs/reference/delivery.md#failures.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,13 +53,13 @@ def test_the_first_process_of_ones_own_container_is_not_the_hosts(
     if namespace == "none":
         (tmp_path / "proc/1/ns/mnt").unlink()
     assert not host.has(LIBRARY)
-    with pytest.raises(OSError, match="No such file|no root of the host"):
+    with pytest.raises(OSError, match=r"No such file|no root of the host"):
         host.place(LIBRARY)
 
 
 def test_links_of_the_host_stay_in_its_root(tmp_path: Path) -> None:
     host, root = files(tmp_path), tmp_path / "root"
-    os.rename(root / "usr/local/vgpu", root / "data")
+    (root / "usr/local/vgpu").rename(root / "data")
     (root / "usr/local/vgpu").symlink_to("/data")
     (root / "up").symlink_to("../../../../../data/libvgpu.so")
     assert host.has(LIBRARY)

@@ -24,8 +24,8 @@ from koord.delivery.hooks.registration import Registration
 from koord.delivery.hooks.server import MOST_BYTES, HookServer, ServerOptions
 from koord.delivery.hooks.service import HookServices
 from koord.delivery.policy import DeliveryPolicy
-from tests.delivery.hooks.test_service import Broken, ServiceSetting, echo, of_container, of_pod
-from tests.delivery.nri.test_plugin import batch
+from tests.delivery.hooks.test_service import ServiceSetting, echo, of_container, of_pod
+from tests.delivery.nri.test_plugin import Broken, batch
 from tests.kube.harness import run
 
 STAGES = (HookStage.PRE_RUN_POD_SANDBOX, HookStage.PRE_CREATE_CONTAINER)

@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from koord.agent.hooks.base_hook import BaseHook
-from koord.agent.hooks.hook import ContainerContext, HookResponse, HookStage
+from koord.agent.hooks.hook import HookStage
 from koord.agent.states.pod_state import PodState
 from koord.agent.states.snapshot import SnapshotPart
-from koord.base.errors import KoordError
 from koord.delivery.hooks.messages import CONTAINER_STAGES, HOOKS, POD_STAGES
 from koord.delivery.hooks.service import MOST_AT_A_TIME, HookService, HookServices
 from koord.delivery.policy import DeliveryPolicy, HookFailureError
 from tests.agent.hooks.build import STATUS, container, pod
-from tests.delivery.nri.test_plugin import BATCH, Setting, batch
+from tests.delivery.nri.test_plugin import BATCH, Broken, Setting, batch
 from tests.kube.harness import run_virtual
 
 CREATE, UPDATE = "PreCreateContainer", "PreUpdateContainerResources"
@@ -31,9 +30,9 @@ class ServiceSetting(Setting):
     def __init__(self, folder: Path, *extra: BaseHook) -> None:
         super().__init__(folder, *extra)
         self.aside = False
-        self.service = self.with_policy(DeliveryPolicy())
+        self.service = self.service_with(DeliveryPolicy())
 
-    def with_policy(self, policy: DeliveryPolicy) -> HookService:
+    def service_with(self, policy: DeliveryPolicy) -> HookService:
         node = self.node
         return HookService(HookServices(
             node.creation, self.arrivals, node.reconciler.restate, self.calls,
@@ -234,17 +233,6 @@ def test_noise_is_answered_with_nothing(tmp_path: Path, stage: str) -> None:
     told(tmp_path, story)
 
 
-class Broken(BaseHook):
-    name = "AAA"
-    stages = frozenset({HookStage.PRE_RUN_POD_SANDBOX, HookStage.PRE_CREATE_CONTAINER})
-
-    def pod(self, context: Any) -> HookResponse | None:
-        raise KoordError("pod", "annotation", 1, "2")
-
-    def container(self, context: ContainerContext) -> HookResponse | None:
-        raise KoordError("pod", "annotation", 1, "2")
-
-
 @pytest.mark.parametrize("stage", ["PreRunPodSandbox", CREATE])
 def test_a_hook_that_fails_is_the_containers_failure_only_where_flags_say_so(
     tmp_path: Path, stage: str
@@ -254,7 +242,7 @@ def test_a_hook_that_fails_is_the_containers_failure_only_where_flags_say_so(
         asked = of_pod(batch()) if stage in POD_STAGES else of_container(batch())
         payload = asked.SerializeToString()
         assert await setting.service.handle(stage, payload, None) != b""
-        strict = setting.with_policy(DeliveryPolicy(fails=True))
+        strict = setting.service_with(DeliveryPolicy(fails=True))
         with pytest.raises(HookFailureError, match="AAA: pod: annotation: got 1, expected 2"):
             await strict.handle(stage, payload, None)
         # What a pod that is not known gets is no hook's failure.
@@ -268,7 +256,7 @@ def test_a_disabled_stage_changes_nothing(tmp_path: Path) -> None:
     async def story(setting: ServiceSetting) -> None:
         await setting.knows(batch())
         policy = DeliveryPolicy(disabled=frozenset({HookStage.PRE_CREATE_CONTAINER}))
-        setting.service = setting.with_policy(policy)
+        setting.service = setting.service_with(policy)
         asked = of_container(batch())
         assert await setting.answer(CREATE, asked) == echo(asked)
         assert (await setting.answer(UPDATE, asked)).container_resources.cpu_shares == 512

@@ -28,7 +28,7 @@ class Registration:
     Attributes:
         folder: the proxy's.
         endpoint: the socket as the proxy finds it.
-        failure_policy: ``Fail`` or ``Ignore``: whether a call that fails is the container's failure.
+        failure_policy: ``Fail`` or ``Ignore``: whether a call that fails fails the container.
         stages: for which it calls, in the protocol's order.
     """
 
@@ -60,7 +60,7 @@ class Registration:
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(beside, flags, 0o644), "w", encoding="utf-8") as file:
+        with os.fdopen(os.open(beside, flags, 0o644), "w", encoding="utf-8") as file:
             file.write(self.text)
         beside.replace(place)
 
