@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Awaitable, Callable
 
-    from koord.delivery.call_log import CallLog
+    from koord.delivery.nri.call_log import CallLog
 
     Answer = Callable[[Any], Awaitable[Any]]
 

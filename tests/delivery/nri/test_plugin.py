@@ -17,7 +17,7 @@ from koord.agent.states.pod_state import PodState
 from koord.agent.states.snapshot import SnapshotPart
 from koord.agent.states.state_store import StateStore
 from koord.base.errors import KoordError
-from koord.delivery.call_log import CallLog
+from koord.delivery.nri.call_log import CallLog
 from koord.delivery.nri.messages import NRI
 from koord.delivery.nri.plugin import PLUGIN_SERVICE, NriPlugin, PluginServices
 from koord.delivery.nri.ttrpc import UNIMPLEMENTED, CallError

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from koord.agent.hooks.hook import DeviceFile
 
-_MOST_TOLD = 256
+_MOST_PATHS = 256
 _LOG = log.get("agent.hooks")
 
 
@@ -54,15 +54,15 @@ class MissingOnHost:
 
     def __init__(self) -> None:
         self._count, self._last = 0, ""
-        self._told: set[str] = set()
+        self._paths: set[str] = set()
 
     def note(self, hook: str, paths: Iterable[str]) -> None:
         """Paths of the host for want of which a hook's answer, or a part of it, was left out."""
         for path in paths:
             self._count += 1
             self._last = path
-            if path not in self._told and len(self._told) < _MOST_TOLD:
-                self._told.add(path)
+            if path not in self._paths and len(self._paths) < _MOST_PATHS:
+                self._paths.add(path)
                 _LOG.warning("not on the host", extra=log.fields(hook=hook, path=path))
 
     def status(self) -> dict[str, Any]:

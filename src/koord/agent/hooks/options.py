@@ -49,7 +49,7 @@ def _no_numbers(folder: str) -> tuple[int, int] | None:
     return None
 
 
-def _there(path: str) -> bool:
+def _always(path: str) -> bool:
     return True
 
 
@@ -82,7 +82,7 @@ class HookOptions:
     pci_names: Callable[[str], list[str]] = _no_names
     device_numbers: Callable[[str], tuple[int, int] | None] = _no_numbers
     resctrl_info: Callable[[], tuple[resctrl.Info, resctrl.Vendor] | None] = _no_resctrl
-    host_has: Callable[[str], bool] = _there
+    host_has: Callable[[str], bool] = _always
     make_directory: Callable[[str], None] = _no_directory
     keep_directory: Callable[[str], None] = _no_directory
     disable_unset_cpu_quota: bool = False

@@ -64,10 +64,10 @@ class HookServerPart:
     def _make_server(self) -> HookServer:
         from koord.agent.hooks.hook import HookStage
         from koord.agent.states.pod_arrivals import PodArrivals
-        from koord.delivery.call_log import CallLog
         from koord.delivery.hooks.registration import Registration
         from koord.delivery.hooks.server import HookServer, ServerOptions
         from koord.delivery.hooks.service import HookServices
+        from koord.delivery.nri.call_log import CallLog
         from koord.delivery.policy import DeliveryPolicy
 
         agent, told = self._agent, self._agent.options

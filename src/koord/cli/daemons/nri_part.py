@@ -64,7 +64,7 @@ class NriPart:
 
     def _make_loop(self) -> NriLoop:
         from koord.agent.states.pod_arrivals import PodArrivals
-        from koord.delivery.call_log import CallLog
+        from koord.delivery.nri.call_log import CallLog
         from koord.delivery.nri.plugin import PluginServices
         from koord.delivery.nri.plugin_loop import NriLoop, NriOptions
         from koord.delivery.policy import DeliveryPolicy

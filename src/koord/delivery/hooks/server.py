@@ -93,7 +93,7 @@ class HookServer:
             faults.point("hookserver.serve")
             await server.start()
             file = SocketFile(options.socket)
-            while file.is_there():
+            while file.is_current():
                 options.registration.write()
                 self.serving, self.error = True, ""
                 await asyncio.sleep(options.look_seconds)

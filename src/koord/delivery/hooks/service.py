@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from koord.agent.states.pod_arrivals import PodArrivals
     from koord.agent.states.pod_state import PodState
     from koord.delivery.answering import Answer
-    from koord.delivery.call_log import CallLog
+    from koord.delivery.nri.call_log import CallLog
 
 LIMIT_SECONDS = 2.0
 """How long a proxy is taken to wait, where it doesn't say: as long as a runtime for NRI."""
@@ -38,7 +38,7 @@ MOST_ANSWER_BYTES = 4 << 20
 STAGES = (*POD_STAGES, *CONTAINER_STAGES)
 """Stages that have a method."""
 
-_ASKED = frozenset({HookStage.PRE_CREATE_CONTAINER, HookStage.PRE_UPDATE_CONTAINER_RESOURCES})
+_WITH_VALUES = frozenset({HookStage.PRE_CREATE_CONTAINER, HookStage.PRE_UPDATE_CONTAINER_RESOURCES})
 _LOG = log.get("agent.hookserver")
 
 
@@ -113,7 +113,7 @@ class HookService:
             return pod_answer(request)
 
         async def of_container(request: Any) -> Any:
-            pod = await self._pod(request, stage, limit) if stage in _ASKED else None
+            pod = await self._pod(request, stage, limit) if stage in _WITH_VALUES else None
             if pod is None:
                 return container_answer(request)
             # The runtime names the container later: its directory is not there yet.

@@ -67,13 +67,13 @@ class SocketFile:
         path.chmod(0o600)
         self._made = self._identity()
 
-    def is_there(self) -> bool:
+    def is_current(self) -> bool:
         """Whether callers still find this one."""
         return self._identity() == self._made is not None
 
     def remove(self) -> None:
         """Takes it away, and never another's."""
-        if self.is_there():
+        if self.is_current():
             with contextlib.suppress(OSError):
                 self._path.unlink()
 

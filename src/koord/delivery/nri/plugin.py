@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from koord.agent.states.pod_arrivals import PodArrivals
     from koord.agent.states.pod_state import PodState
     from koord.delivery.answering import Answer
-    from koord.delivery.call_log import CallLog
+    from koord.delivery.nri.call_log import CallLog
 
 PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"

@@ -64,10 +64,10 @@ class RDMADeviceInject(BaseHook):
         folder = f"bus/pci/devices/{bus}/infiniband_verbs"
         return self._file(pod, found[0], f"{folder}/{found[0]}", bus)
 
-    def _file(self, pod: PodContext, name: str, folder: str, told: str) -> DeviceFile:
+    def _file(self, pod: PodContext, name: str, folder: str, value: str) -> DeviceFile:
         numbers = self._options.device_numbers(folder)
         if numbers is None:
-            raise _error(pod, told, f"a device with the file dev in {folder} of sysfs")
+            raise _error(pod, value, f"a device with the file dev in {folder} of sysfs")
         return DeviceFile(f"{_FOLDER}/{name}", *numbers)
 
 
