@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices and mounts that a real containerd is told by NRI: ``python -m tests.node.device_scene``."""
+"""What a real containerd does with devices and mounts: ``python -m tests.node.device_scene``."""
 
 from __future__ import annotations
 
