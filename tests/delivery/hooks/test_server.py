@@ -21,7 +21,7 @@ from koord.agent.hooks.base_hook import BaseHook
 from koord.agent.hooks.hook import HookStage
 from koord.delivery.hooks.messages import CONTAINER_STAGES, HOOKS, POD_STAGES, method_of
 from koord.delivery.hooks.registration import Registration
-from koord.delivery.hooks.server import MOST_BYTES, HookServer, ServerOptions
+from koord.delivery.hooks.server import MOST_BYTES, AgentHookServer, ServerOptions
 from koord.delivery.hooks.service import HookServices
 from koord.delivery.policy import DeliveryPolicy
 from tests.delivery.hooks.test_service import ServiceSetting, echo, of_container, of_pod
@@ -43,11 +43,11 @@ class Place:
         self.socket, self.folder = folder / "k.sock", folder / "hookserver.d"
         self.folder.mkdir()
 
-    def server(self, **more: Any) -> HookServer:
+    def server(self, **more: Any) -> AgentHookServer:
         asked, policy = self.setting, more.pop("policy", DeliveryPolicy())
         registration = Registration(self.folder, "/var/run/k.sock", "Ignore", STAGES)
         options = ServerOptions(self.socket, registration, **{"look_seconds": 0.001} | more)
-        return HookServer(options, HookServices(
+        return AgentHookServer(options, HookServices(
             asked.node.creation, asked.arrivals, asked.node.reconciler.restate, asked.calls,
             lambda: False, policy,
         ))  # fmt: skip
@@ -64,7 +64,7 @@ class Place:
 
 
 @asynccontextmanager
-async def running(server: HookServer) -> AsyncIterator[HookServer]:
+async def running(server: AgentHookServer) -> AsyncIterator[AgentHookServer]:
     serving = asyncio.ensure_future(server.run())
     try:
         yield server

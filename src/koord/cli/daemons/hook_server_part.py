@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from koord.agent.app import Agent
     from koord.base.clock import Clock
-    from koord.delivery.hooks.server import HookServer
+    from koord.delivery.hooks.server import AgentHookServer
 
 _LOOK_SECONDS = 10.0
 _ENDPOINT = "/var/run/koordlet/koordlet.sock"
@@ -34,7 +34,7 @@ class HookServerPart:
 
     def __init__(self, agent: Agent, clock: Clock, steps_aside: Callable[[], bool]) -> None:
         self._agent, self._clock, self._steps_aside = agent, clock, steps_aside
-        self._server: HookServer | None = None
+        self._server: AgentHookServer | None = None
         roots = agent.machine.roots
         self._socket, self._folder = Path(roots.hook_socket), Path(roots.hook_config)
         self._why = "a dry run changes no container" if agent.dry_run else ""
@@ -61,11 +61,11 @@ class HookServerPart:
             return
         await server.run()
 
-    def _make_server(self) -> HookServer:
+    def _make_server(self) -> AgentHookServer:
         from koord.agent.hooks.hook import HookStage
         from koord.agent.states.pod_arrivals import PodArrivals
         from koord.delivery.hooks.registration import Registration
-        from koord.delivery.hooks.server import HookServer, ServerOptions
+        from koord.delivery.hooks.server import AgentHookServer, ServerOptions
         from koord.delivery.hooks.service import HookServices
         from koord.delivery.nri.call_log import CallLog
         from koord.delivery.policy import DeliveryPolicy
@@ -84,7 +84,7 @@ class HookServerPart:
         )
         # Who is to leave no trace is not to be called, either.
         options = ServerOptions(self._socket, registration, stays=not told.restore_on_exit)
-        self._server = HookServer(options, services)
+        self._server = AgentHookServer(options, services)
         return self._server
 
     def _endpoint(self) -> str:

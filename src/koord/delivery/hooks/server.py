@@ -52,7 +52,7 @@ class ServerOptions:
     stays: bool = True
 
 
-class HookServer:
+class AgentHookServer:
     """One agent's, which proxies call.
 
     Args:
