@@ -130,11 +130,10 @@ async def _over_port(url: str, message: bytes) -> bytes:
 def registry(archive: Path) -> Iterator[int]:
     """A registry of one image, out of an OCI archive, on a port of loopback; gives the port."""
     with tarfile.open(archive) as opened:
-        blobs = {
-            f"sha256:{each.name.rpartition('/')[2]}": opened.extractfile(each).read()  # type: ignore[union-attr]
-            for each in opened.getmembers()
-            if each.name.startswith("blobs/")
-        }
+        blobs = {}
+        for each in opened.getmembers():
+            if each.name.startswith("blobs/") and (file := opened.extractfile(each)):
+                blobs[f"sha256:{each.name.rpartition('/')[2]}"] = file.read()
     manifest = next(blob for blob in blobs.values() if b"image.manifest.v1" in blob)
 
     class Handler(http.server.BaseHTTPRequestHandler):

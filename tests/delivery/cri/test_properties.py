@@ -154,7 +154,8 @@ def test_bytes_of_any_kind_end_in_a_call_of_the_runtime(
     async def run() -> None:
         store = PodStore()
         nowhere = CgroupLimitReader(Path("/nowhere"))
-        interception = Interception(_Answers(answer), store, nowhere, ("k", "v"))  # type: ignore[arg-type]
+        answers: Any = _Answers(answer)
+        interception = Interception(answers, store, nowhere, ("k", "v"))
         for method, noise, valid, reply in calls:
             raw = _valid(method) + _UNKNOWN if valid else noise
             plan = await interception.before(f"{RUNTIME_SERVICE}{method}", raw)

@@ -3,7 +3,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from koord.delivery.hooks.messages import CONTAINER_STAGES, HOOKS, POD_STAGES, method_of
+
+_PUBLISHED = Path(__file__).with_name("published_fields.txt")
+_TYPES = {3: "int64", 4: "uint64", 9: "string", 13: "uint32"}
+_REPEATED = 3
+
+
+def _kind(field: object) -> str:
+    """Its type as the table of the published file says it; maps are pairs on the wire."""
+    kind = _TYPES.get(getattr(field, "type", 0), "message")
+    repeated = getattr(field, "is_repeated", None)
+    if repeated is None:
+        repeated = getattr(field, "label", 0) == _REPEATED
+    return f"repeated {kind}" if repeated else kind
+
+
+def test_all_published_fields_are_there_and_no_other() -> None:
+    published = {
+        line for line in _PUBLISHED.read_text("utf-8").splitlines() if not line.startswith("#")
+    }
+    ours = {
+        f"{name} {field.name} {field.number} {_kind(field)}"
+        for name, kind in vars(HOOKS).items()
+        for field in kind.DESCRIPTOR.fields
+    }
+    assert ours == published
 
 
 def test_a_request_has_the_published_numbers() -> None:
