@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.release import answers, compiler, dry_run, wheels
+from tests.release import answers, arm64, compiler, dry_run, wheels
 from tests.release.engine import ROOT, Engine, EngineError, call
 
 
@@ -49,6 +49,21 @@ def test_the_compilers_take_our_options(tmp_path: Path) -> None:
     words = call(programs["CXX"], "-O3", "-march=x86-64-v2", "-c", "a b.cpp").strip()
     target = "-m ziglang c++ -target x86_64-linux-gnu.2.28"
     assert words == f"{target} -O3 -mcpu=x86_64_v2 -c a b.cpp"
+
+
+def test_another_machines_headers_stand_alone(tmp_path: Path) -> None:
+    """Debian's ``pyconfig.h`` includes its machine's by a path beneath ``/usr/include``."""
+    root, machine = tmp_path / "root", f"aarch64-linux-gnu/python{arm64.PYTHON}/pyconfig.h"
+    for name in (f"python{arm64.PYTHON}/Python.h", machine, "stdio.h"):
+        path = root / "usr" / "include" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("", encoding="utf-8")
+    include = arm64.headers(root, tmp_path / "include")
+    assert (include / "Python.h").is_file()
+    assert (include / machine).is_file()
+    assert not (tmp_path / "include" / "stdio.h").exists()
+    assert f"Python_INCLUDE_DIR={include};" in arm64.defines(include)
+    assert arm64.defines(include).endswith(arm64.variables()["SETUPTOOLS_EXT_SUFFIX"])
 
 
 def test_checksums_are_what_sha256sum_checks(tmp_path: Path) -> None:
