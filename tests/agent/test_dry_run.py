@@ -185,7 +185,10 @@ def test_checkpoints_of_a_dry_run_are_read_and_neither_written_nor_deleted(tmp_p
     assert not (tmp_path / "none").exists()
 
 
-def test_a_hook_of_a_dry_run_makes_no_directory(tmp_path: Path) -> None:
+def test_a_hook_of_a_dry_run_makes_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("agent_mode", "hostMode")
     machine = MachineTree(tmp_path / "machine", Version.V2).machine()
     place = tmp_path / "vgpu"
     for dry_run in (DryRun(), None):

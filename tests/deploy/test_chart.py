@@ -138,6 +138,25 @@ def test_an_agent_without_privileges(tmp_path: Path) -> None:
     assert "ALL" not in context["capabilities"]["add"]
 
 
+@pytest.mark.parametrize("folder", ["", "/etc/runtime/hookserver.d"])
+def test_hooks_are_served_where_a_proxy_is_named(tmp_path: Path, folder: str) -> None:
+    setting = f"koordlet.hostDirs.koordProxyRegisterDir={folder}"
+    found = named(objects(tmp_path, "--set", setting), "DaemonSet")
+    spec = found["koordlet"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    flags = [flag for flag in container["args"] if flag.startswith("--runtime-hooks-")]
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    folders = {each["name"]: each.get("hostPath", {}).get("path") for each in spec["volumes"]}
+    if not folder:
+        assert (flags, "hookservers" in mounts, "hookservers" in folders) == ([], False, False)
+        return
+    socket = f"{mounts['socket']}/koordlet.sock"
+    assert flags == [f"--runtime-hooks-addr={socket}", f"--runtime-hooks-host-endpoint={socket}"]
+    # The proxy is on the host: it finds the socket by the same path.
+    assert folders["socket"] == mounts["socket"]
+    assert (folders["hookservers"], mounts["hookservers"]) == (folder, "/host-etc-hookserver")
+
+
 def test_another_namespace_is_named_everywhere(tmp_path: Path) -> None:
     found = objects(tmp_path, "--set", "installation.namespace=elsewhere")
     # Names of quotas and accounts' names in policies apart, nobody is told of the usual one.

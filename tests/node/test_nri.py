@@ -16,8 +16,7 @@ from tests.real.fixtures import need
 pytestmark = pytest.mark.real
 
 
-@pytest.fixture(scope="module")
-def seen() -> Any:
+def figures(scene: str) -> Any:
     need("containerd", "containerd-shim-runc-v2", "ctr")
     try:
         find("runc")
@@ -26,10 +25,15 @@ def seen() -> Any:
         if IN_CI:
             pytest.fail(str(error))
         pytest.skip(str(error))
-    result = run_inside("tests.node.scene", {}, 300)
+    result = run_inside(scene, {}, 300)
     assert "figures" in result, result["failure"]
     print(result["figures"])
     return result["figures"]
+
+
+@pytest.fixture(scope="module")
+def seen() -> Any:
+    return figures("tests.node.scene")
 
 
 def test_bound_cpus_are_there_at_the_first_line(seen: Any) -> None:
@@ -95,3 +99,10 @@ def test_every_call_was_answered(seen: Any) -> None:
     } <= set(calls)
     assert all(each["failures"] == 0 for each in calls.values())
     assert seen["said"] == []
+
+
+def test_a_container_has_the_devices_and_mounts_that_it_is_given() -> None:
+    found = figures("tests.node.device_scene")
+    # In hexadecimal, and the mode.
+    assert found["says"] == ["1:3 666", "written", "of the host"]
+    assert all(each["failures"] == 0 for each in found["calls"])

@@ -51,7 +51,7 @@ from koord.api.kinds.topology import NodeResourceTopology
 from koord.api.protocol.priority import PriorityClass
 from koord.base import log
 from koord.base.errors import KoordError
-from koord.base.supervision import Supervisor
+from koord.base.supervision import Supervisor, cause_of
 from koord.kube.daemon.missing_kinds import log_missing_kinds
 from koord.kube.informers.informer import Informer
 from koord.kube.informers.reflector import InformerMetrics
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
     from koord.agent.executor.host_executor import HostExecutor
     from koord.agent.executor.write_events import WriteEvent
-    from koord.agent.hooks.hook import Hook
+    from koord.agent.hooks.options import HookOptions
     from koord.agent.host.machine import Machine
     from koord.agent.options import AgentOptions
     from koord.agent.states.kubelet import Kubelet
@@ -171,9 +171,12 @@ class Agent:
             options.audit_max_disk_space_mb, options.audit_verbose,
         )  # fmt: skip
         self.executor = self._open_executor()
-        hooked = self._hooks()
+        asked = self._hook_options()
+        hooked = hooks.load(asked)
         self.reconciler = Reconciler(hooked, self.executor, machine, supervisor=self.supervisor)
-        self.creation = CreationHooks(hooked, self.executor, machine, self.supervisor)
+        self.creation = CreationHooks(
+            hooked, self.executor, machine, self.supervisor, asked.host_has
+        )
         self.evictor = self._evictor()
         limits_io = self.gates.enabled("BlkIOReconcile") and options.acts
         self.volumes = BoundVolumes(services.client, self.supervisor) if limits_io else None
@@ -242,10 +245,15 @@ class Agent:
             self.executor,
         )  # fmt: skip
 
-    def restate(self, uid: str) -> None:
-        """A runtime begins a pod: what hooks want of its cgroup is written now."""
-        with self.supervisor.round("hooks"):
-            self.reconciler.restate(uid)
+    def restate(self, uid: str) -> list[str]:
+        """A runtime begins a pod: what hooks want of its cgroup is written now.
+
+        Returns:
+            What hooks failed of, a line each.
+        """
+        with self.supervisor.round("hooks") as asked:
+            return self.reconciler.restate(uid)
+        return [cause_of(asked.error)] if asked.error else []
 
     def recheck(self) -> None:
         """A runtime may have written any file: all are compared now."""
@@ -344,8 +352,8 @@ class Agent:
             baseline=Baseline(self.machine, lambda: self.store.snapshot().pods.value),
         )
 
-    def _hooks(self) -> list[Hook]:
-        options = machine_options(
+    def _hook_options(self) -> HookOptions:
+        return machine_options(
             self.gates.enabled,
             self.machine.features,
             self.machine.roots,
@@ -353,7 +361,6 @@ class Agent:
             hami_library=self.options.hami_core_library_directory_path,
             dry_run=self._dry_run,
         )
-        return hooks.load(options)
 
     def _evictor(self) -> ApiEvictor | CgroupKiller | DryEvictor:
         around = self._services

@@ -7,15 +7,17 @@ docs/reference/hooks.md#modes-and-roots.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from koord.agent.feature_gates import feature_gates
+from koord.agent.hooks.hook import HookStage
 from koord.agent.host.roots import HostRoots
 from koord.agent.metrics.options import MetricsOptions
-from koord.base.errors import KoordError
+from koord.base.errors import KoordError, nearest
 from koord.kube.daemon.secure_port_options import SecurePortOptions
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _FROM_MODE = ""
+_FAIL, _IGNORE = "Fail", "Ignore"
+_SOCKET_PATH_BYTES = 107  # the kernel's limit
 # Below this, measuring and acting are switched off altogether.
 _LEAST_COLLECT_SECONDS = 1.0
 _NODE_NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -82,6 +86,13 @@ class AgentOptions(SecurePortOptions):
     disable_unset_cpu_quota: Annotated[bool, "keep the quota of pods with bound CPUs"] = False
     hami_core_library_directory_path: Annotated[str, "HAMi-core"] = "/usr/local/vgpu/libvgpu.so"
 
+    runtime_hooks_network: Annotated[str, "unix: proxies call on a socket"] = "unix"
+    runtime_hooks_addr: Annotated[str, "the socket that a runtime proxy calls"] = _FROM_MODE
+    runtime_hooks_host_endpoint: Annotated[str, "the same as the proxy finds it"] = _FROM_MODE
+    runtime_hooks_config_path: Annotated[str, "where the proxy reads who serves"] = _FROM_MODE
+    runtime_hooks_failure_policy: Annotated[str, "a call that fails fails the container"] = _IGNORE
+    runtime_hooks_plugin_failure_policy: Annotated[str, "a hook that fails does"] = _IGNORE
+    runtime_hooks_disable_stages: Annotated[str, "stages that no runtime is served in"] = ""
     enable_nri_runtime_hook: Annotated[bool, "serve a container runtime's NRI"] = True
     runtime_hooks_nri_socket_path: Annotated[str, "beneath --var-run-root-dir"] = "nri/nri.sock"
     runtime_hooks_nri_plugin_name: Annotated[str, "as the runtime knows it"] = "koordlet_nri"
@@ -139,6 +150,8 @@ class AgentOptions(SecurePortOptions):
             "kubelet": self.var_lib_kubelet_dir,
             "xpu_device_infos": self.xpu_device_infos_dir,
             "state": self.state_dir,
+            "hook_socket": self.runtime_hooks_addr,
+            "hook_config": self.runtime_hooks_config_path,
         }
         told = {name: path.rstrip("/") or "/" for name, path in chosen.items() if path}
         return HostRoots(**{**vars(base), **told})
@@ -168,6 +181,7 @@ class AgentOptions(SecurePortOptions):
             expected = "a node's name as kubectl get nodes lists it: a-z, 0-9, - and ."
             raise KoordError("--node-name", "", self.node_name, expected)
         self._check_nri()
+        self._check_hook_server()
         self._check_files()
         self.check_secure_port()
         self.listen()
@@ -181,6 +195,37 @@ class AgentOptions(SecurePortOptions):
             raise KoordError("--runtime-hooks-nri-plugin-name", "", name, expected)
         if not _NRI_INDEX.fullmatch(index):
             raise KoordError("--runtime-hooks-nri-plugin-index", "", index, "two digits")
+
+    def _check_hook_server(self) -> None:
+        if self.runtime_hooks_network != "unix":
+            raise KoordError("--runtime-hooks-network", "", self.runtime_hooks_network, "unix")
+        for name in ("runtime_hooks_failure_policy", "runtime_hooks_plugin_failure_policy"):
+            policy = getattr(self, name)
+            if policy not in (_FAIL, _IGNORE):
+                raise KoordError(flag_of(name), "", policy, f"{_FAIL} or {_IGNORE}")
+        if len(os.fsencode(self.runtime_hooks_addr)) > _SOCKET_PATH_BYTES:
+            expected = f"a path of at most {_SOCKET_PATH_BYTES} bytes"
+            raise KoordError("--runtime-hooks-addr", "", self.runtime_hooks_addr, expected)
+        self.disabled_stages()
+
+    def disabled_stages(self) -> frozenset[HookStage]:
+        """Stages that are served by no runtime.
+
+        Raises:
+            KoordError: one that there is not.
+        """
+        names = [name.strip() for name in self.runtime_hooks_disable_stages.split(",")]
+        for name in filter(None, names):
+            if name not in {str(stage) for stage in HookStage}:
+                guess = nearest(name, [str(stage) for stage in HookStage])
+                expected = f"stages such as {guess or HookStage.PRE_CREATE_CONTAINER}"
+                raise KoordError("--runtime-hooks-disable-stages", "", name, expected)
+        return frozenset(HookStage(name) for name in names if name)
+
+    @property
+    def hook_failures_count(self) -> bool:
+        """Whether a container is not made where a hook fails of it."""
+        return self.runtime_hooks_plugin_failure_policy == _FAIL
 
     def _check_files(self) -> None:
         """What is named and there is of the right kind: nothing says so until it is used."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _RINGS = "samples are kept in rings in memory"
 _DEPRECATED = "has none in the original either"
-_NO_SERVER = "there is no hook server: hooks come by NRI and by the reconciler"
 _LOG = "the log goes to standard error, one line a message"
 _NO_RUNTIME = "the container runtime is not asked"
 
@@ -45,13 +44,6 @@ UNUSED: Mapping[str, str] = {
     "kube-api-qps": "requests are few: this node's objects, watched",
     "kube-api-burst": "requests are few: this node's objects, watched",
     **dict.fromkeys(KLOG_FLAGS, _LOG),
-    "runtime-hooks-network": _NO_SERVER,
-    "runtime-hooks-addr": _NO_SERVER,
-    "runtime-hooks-failure-policy": _NO_SERVER,
-    "runtime-hooks-plugin-failure-policy": _NO_SERVER,
-    "runtime-hooks-config-path": _NO_SERVER,
-    "runtime-hooks-host-endpoint": _NO_SERVER,
-    "runtime-hooks-disable-stages": _NO_SERVER,
 }
 
 OWN = frozenset(

@@ -14,7 +14,7 @@ from koord.agent.executor.host_executor import HostExecutor
 from koord.agent.hooks.base_hook import BaseHook
 from koord.agent.hooks.builtin.gpu_env import GPUEnvInject
 from koord.agent.hooks.builtin.oom_score import OOMScoreAdj
-from koord.agent.hooks.creation import ContainerValues
+from koord.agent.hooks.container_values import ContainerValues
 from koord.agent.hooks.hook import ContainerContext, HookResponse, HookStage
 from koord.agent.states.pod_state import PodState
 from koord.base.errors import KoordError

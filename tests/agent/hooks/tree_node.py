@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from koord.agent.executor.host_executor import ExecutorOptions, HostExecutor
 from koord.agent.executor.journal import Journal
@@ -21,9 +21,15 @@ from koord.agent.host.machine import Machine
 from koord.agent.states.pod_state import PodState
 from koord.base.clock import VirtualClock
 from koord.base.supervision import Supervisor
-from koord.kernels.cgroup import Base, Hierarchy
+from koord.kernels.cgroup import Base, Hierarchy, Outcome, Written
 from koord.kernels.cgroup_parse import Version
 from tests.agent.hooks.build import LAYOUT, options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from koord.agent.executor.target import Target, Value
+    from koord.agent.executor.writers.target_writer import TargetWriter, WriteRequest
 
 FILES = {
     "cpu": {"cpu.shares": "1024", "cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000",
@@ -33,28 +39,58 @@ FILES = {
 }  # fmt: skip
 
 
+class Remembered:
+    """Stands in for what is no cgroup file: says what was written last.
+
+    Args:
+        resources: which it takes.
+    """
+
+    def __init__(self, *resources: str) -> None:
+        self._resources = resources
+        self.written: dict[Target, Value] = {}
+
+    def takes(self, resource: str) -> bool:
+        return resource in self._resources
+
+    def refusal(self, target: Target, value: Value) -> str:
+        return ""
+
+    def held(self, target: Target) -> Value:
+        return self.written.get(target, 0)
+
+    original = held
+
+    def write(self, requests: Sequence[WriteRequest], now_seconds: float) -> list[Written]:
+        self.written |= {request.target: request.value for request in requests}
+        return [Written(Outcome.WRITTEN, 0, "") for _ in requests]
+
+
 class TreeNode:
     """One node.
 
     Args:
         root: an empty folder.
         extra: hooks beside those that write cgroup files.
+        kinds: writers of what is no cgroup file.
     """
 
-    def __init__(self, root: Path, *extra: BaseHook) -> None:
+    def __init__(self, root: Path, *extra: BaseHook, kinds: Sequence[TargetWriter] = ()) -> None:
         self.root = root
         for directory in ("", "kubepods", "kubepods/burstable", "kubepods/besteffort"):
             self.make(directory)
         self.clock = VirtualClock()
         self.hierarchy = Hierarchy(root / "cgroup", Version.V1)
-        kinds = [CgroupFileWriter({Base.CGROUP: NativeCgroupFiles(self.hierarchy)})]
+        files = CgroupFileWriter({Base.CGROUP: NativeCgroupFiles(self.hierarchy)})
         journal = Journal(root / "state", "boot")
-        self.executor = HostExecutor(kinds, journal, self.clock, ExecutorOptions(Version.V1))
+        self.executor = HostExecutor(
+            [files, *kinds], journal, self.clock, ExecutorOptions(Version.V1)
+        )
         facts = SimpleNamespace(layout=LAYOUT, hierarchy=self.hierarchy, page_bytes=4096)
         self.machine = cast("Machine", facts)
-        settings = options()
-        hooks = [BatchResource(settings), CPUNormalization(settings), CPUSetAllocator(settings),
-                 GroupIdentity(settings), *extra]  # fmt: skip
+        asked = options()
+        hooks = [BatchResource(asked), CPUNormalization(asked), CPUSetAllocator(asked),
+                 GroupIdentity(asked), *extra]  # fmt: skip
         self.supervisor = Supervisor("hooks")
         self.reconciler = Reconciler(hooks, self.executor, self.machine, supervisor=self.supervisor)
         self.creation = CreationHooks(hooks, self.executor, self.machine, self.supervisor)

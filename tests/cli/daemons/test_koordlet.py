@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from koord.agent.host.roots import IN_CONTAINER, HostRoots
+from koord.agent.host.roots import IN_CONTAINER, HostRoots, default_roots
 from koord.agent.options import AgentOptions
 from koord.agent.unused_flags import OWN, UNUSED
 from koord.base.errors import KoordError
@@ -93,6 +93,27 @@ def test_the_name_of_the_node_comes_from_the_environment(monkeypatch: pytest.Mon
             "--runtime-hooks-nri-plugin-name: got 'a b', expected letters, digits, and any of",
         ),
         (
+            ["--runtime-hooks-network", "tcp"],
+            "--runtime-hooks-network: got 'tcp', expected unix",
+        ),
+        (
+            ["--runtime-hooks-failure-policy", "fail"],
+            "--runtime-hooks-failure-policy: got 'fail', expected Fail or Ignore",
+        ),
+        (
+            ["--runtime-hooks-plugin-failure-policy="],
+            "--runtime-hooks-plugin-failure-policy: got '', expected Fail or Ignore",
+        ),
+        (
+            ["--runtime-hooks-disable-stages", "PreCreateContainer,PreRunPodSandbx"],
+            "--runtime-hooks-disable-stages: got 'PreRunPodSandbx', expected stages such as "
+            "PreRunPodSandbox",
+        ),
+        (
+            ["--runtime-hooks-addr", "/" + "x" * 107],
+            "expected a path of at most 107 bytes",
+        ),
+        (
             ["--state-dir", "/etc/passwd"],
             "--state-dir: got '/etc/passwd', expected a directory, which koordlet makes",
         ),
@@ -135,13 +156,20 @@ def test_the_originals_daemonset_starts_as_it_is() -> None:
         "-addr=:9317", "-cgroup-root-dir=/host-cgroup/", "--logtostderr=true", "-v=4",
         "-feature-gates=CPUEvict=true", "-tsdb-path", "/metric-data/", "-report-interval=60s",
         "-enable-nri-runtime-hook", "--collect-res-used-interval=2s", "-only-evict-by-api",
-        "-runtime-hooks-nri-backoff-factor=2.5",
+        "-runtime-hooks-nri-backoff-factor=2.5", "-runtime-hooks-network=unix",
+        "-runtime-hooks-addr=/host-var-run-koordlet/koordlet.sock",
+        "-runtime-hooks-host-endpoint=/var/run/koordlet//koordlet.sock",
+        "-runtime-hooks-disable-stages=PreRunPodSandbox,PostStopContainer",
     ]  # fmt: skip
     options, _, verbosity = parse([*HERE, *words])
     assert (options.addr, options.cgroup_root_dir, verbosity) == (":9317", "/host-cgroup/", 4)
     assert options.gates().enabled("CPUEvict")
     assert (options.collect_res_used_interval, options.only_evict_by_api) == (2.0, True)
     assert options.runtime_hooks_nri_backoff_factor == 2.5
+    assert options.disabled_stages() == {"PreRunPodSandbox", "PostStopContainer"}
+    roots = options.roots(default_roots({}))
+    assert roots.hook_socket == "/host-var-run-koordlet/koordlet.sock"
+    assert roots.hook_config == "/host-etc-hookserver"
     assert without_effect(words) == ["logtostderr", "report-interval", "tsdb-path"]
     assert without_effect(HERE) == []
     assert parse([*HERE, "--v=3"])[2] == parse([*HERE, "-v3"])[2] == parse([*HERE, "-v", "3"])[2]

@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 
+from koord.agent.hooks.base_hook import BaseHook
+from koord.agent.hooks.hook import ContainerContext, DeviceFile, HookResponse, HookStage
 from koord.agent.states.pod_arrivals import PodArrivals
 from koord.agent.states.pod_state import PodState
 from koord.agent.states.snapshot import SnapshotPart
 from koord.agent.states.state_store import StateStore
+from koord.base.errors import KoordError
 from koord.delivery.nri.call_log import CallLog
 from koord.delivery.nri.messages import NRI
 from koord.delivery.nri.plugin import PLUGIN_SERVICE, NriPlugin, PluginServices
 from koord.delivery.nri.ttrpc import UNIMPLEMENTED, CallError
+from koord.delivery.policy import DeliveryPolicy
 from tests.agent.hooks.build import BATCH_CPU, BATCH_MEMORY, STATUS, container, pod
 from tests.agent.hooks.tree_node import TreeNode
 from tests.kube.harness import run_virtual
@@ -28,19 +32,21 @@ BATCH = container("main", {BATCH_CPU: "500"}, {BATCH_CPU: "500", BATCH_MEMORY: "
 class Setting:
     """A plugin, and all that it asks."""
 
-    def __init__(self, folder: Path) -> None:
-        self.node = TreeNode(folder)
+    def __init__(self, folder: Path, *extra: BaseHook) -> None:
+        self.node = TreeNode(folder, *extra)
         self.clock = self.node.clock
         self.store = StateStore(self.clock)
         self.store.subscribe(SnapshotPart.PODS, self.node.reconciler.changed)
         self.poked = self.rechecked = 0
         self.calls = CallLog(self.clock)
         self.arrivals = PodArrivals(self.store, self._poke)
-        services = PluginServices(
+        self.plugin = self.with_policy(DeliveryPolicy())
+
+    def with_policy(self, policy: DeliveryPolicy) -> Any:
+        return NriPlugin(PluginServices(
             self.node.creation, self.arrivals, self.node.reconciler.restate, self._recheck,
-            self.calls,
-        )  # fmt: skip
-        self.plugin = NriPlugin(services)
+            self.calls, policy,
+        ))  # fmt: skip
 
     def _poke(self) -> None:
         self.poked += 1
@@ -167,6 +173,109 @@ def test_synchronize_brings_up_to_date_only_what_differs(tmp_path: Path) -> None
         assert update.linux.resources == LIMITS
         assert setting.plugin.synchronized
         assert setting.rechecked == 1
+
+    told(tmp_path, story)
+
+
+class Equipping(BaseHook):
+    """Answers what has no file of a cgroup."""
+
+    name = "equip"
+    stages = frozenset({HookStage.PRE_CREATE_CONTAINER})
+    device = DeviceFile("/dev/infiniband/rdma_cm", 10, 58)
+
+    def container(self, context: ContainerContext) -> HookResponse | None:
+        return HookResponse(
+            environment={"A": "b"}, devices=[self.device], resctrl_group="koordlet-u1",
+            mounts=[("/there", "/a"), ("/lacking", "/b")],
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("group", ["1", "0", None])
+def test_devices_mounts_and_a_group_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: str | None
+) -> None:
+    """Of a group that is not there runc would make no container."""
+
+    async def story(setting: Setting) -> None:
+        node = setting.node
+        real = node.executor.current
+        monkeypatch.setattr(
+            node.executor, "current",
+            lambda name, where: group if name == "resctrl.group" else real(name, where),
+        )  # fmt: skip
+        node.creation._host_has = lambda path: path == "/there"
+        await setting.knows(batch())
+        wanted = NRI.ContainerAdjustment()
+        wanted.env.add(key="A", value="b")
+        wanted.mounts.add(source="/there", destination="/a", type="bind", options=["rbind"])
+        row = wanted.linux.devices.add(path="/dev/infiniband/rdma_cm", type="c", major=10, minor=58)
+        row.file_mode.value = 0o666
+        wanted.linux.resources.CopyFrom(LIMITS)
+        if group == "1":
+            wanted.linux.resources.rdt_class.value = "koordlet-u1"
+        assert await setting.create(batch()) == wanted
+        assert await setting.create(batch()) == wanted
+        assert node.creation.missing.status() == {
+            "missingOnHost": 2, "lastMissingOnHost": "/lacking",
+        }  # fmt: skip
+        # What runs has its devices and its mounts, and its threads their group.
+        asked = NRI.UpdateContainerRequest(pod=sandbox(batch()), container=made())
+        answer = await setting.call("UpdateContainer", asked, NRI.UpdateContainerResponse)
+        assert [update.linux.resources for update in answer.update] == [LIMITS]
+
+    setting = Setting(tmp_path, Equipping())
+    run_virtual(story(setting), setting.clock)
+
+
+class Broken(BaseHook):
+    name = "AAA"
+    stages = frozenset({HookStage.PRE_RUN_POD_SANDBOX, HookStage.PRE_CREATE_CONTAINER,
+                        HookStage.PRE_UPDATE_CONTAINER_RESOURCES})  # fmt: skip
+
+    def pod(self, context: Any) -> HookResponse | None:
+        raise KoordError("pod", "annotation", 1, "2")
+
+    def container(self, context: ContainerContext) -> HookResponse | None:
+        raise KoordError("pod", "annotation", 1, "2")
+
+
+@pytest.mark.parametrize("method", ["RunPodSandbox", "CreateContainer", "UpdateContainer"])
+def test_a_hook_that_fails_is_the_containers_failure_only_where_flags_say_so(
+    tmp_path: Path, method: str
+) -> None:
+    async def story(setting: Setting) -> None:
+        await setting.knows(batch())
+        pods = {"pod": sandbox(batch())}
+        more = {} if method == "RunPodSandbox" else {"container": made()}
+        payload = getattr(NRI, f"{method}Request")(**pods, **more).SerializeToString()
+        await setting.plugin.handle(PLUGIN_SERVICE, method, payload)
+        strict = setting.with_policy(DeliveryPolicy(fails=True))
+        with pytest.raises(CallError, match="AAA: pod: annotation: got 1, expected 2") as caught:
+            await strict.handle(PLUGIN_SERVICE, method, payload)
+        assert caught.value.code == 2
+        # Noise and pods that nobody knows are no hook's failure.
+        assert await strict.handle(PLUGIN_SERVICE, method, b"\xff") == b""
+
+    setting = Setting(tmp_path, Broken())
+    run_virtual(story(setting), setting.clock)
+
+
+def test_disabled_stages_are_not_asked_for_and_change_nothing(tmp_path: Path) -> None:
+    async def story(setting: Setting) -> None:
+        await setting.knows(batch())
+        disabled = frozenset(HookStage)
+        setting.plugin = setting.with_policy(DeliveryPolicy(disabled=disabled))
+        asked = NRI.ConfigureRequest(runtime_name="containerd")
+        answer = await setting.call("Configure", asked, NRI.ConfigureResponse)
+        # None is all to a runtime.
+        assert answer.events == 0
+        assert await setting.create(batch()) == NRI.ContainerAdjustment()
+        only = disabled - {HookStage.PRE_CREATE_CONTAINER}
+        setting.plugin = setting.with_policy(DeliveryPolicy(disabled=only))
+        answer = await setting.call("Configure", asked, NRI.ConfigureResponse)
+        assert answer.events == 0b1000
+        assert (await setting.create(batch())).linux.resources == LIMITS
 
     told(tmp_path, story)
 

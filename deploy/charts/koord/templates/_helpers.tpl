@@ -374,7 +374,6 @@ koordlet: {{ .securePort }}
   (list "scheduler.compatibleBelow122FeatureGates" "koord needs Kubernetes 1.25 or newer")
   (list "scheduler.enableJobPreemption" "preemption of gangs is decided by the plugin Coscheduling's arguments, in scheduler.config")
   (list "scheduler.deviceShare" "arguments of plugins stand in scheduler.config")
-  (list "koordlet.hostDirs.koordProxyRegisterDir" "koord has no runtime proxy yet")
   (list "koordlet.hostDirs.koordletTSDBDir" "samples are kept in memory")
   (list "koordlet.hostDirs.podResourcesProxyPath" "koord does not stand between pods and the kubelet's list of resources")
 }}

@@ -8,7 +8,7 @@ Rule: docs/reference/hooks.md#delivery-by-the-runtime.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from koord.agent.executor.composition.value_resolver import OwnedClaim, ValueResolver
@@ -16,22 +16,26 @@ from koord.agent.executor.target import (
     CPUS,
     OOM_SCORE_ADJ,
     QUOTA,
+    RESCTRL_GROUP,
     SHARES,
     Target,
     normalised,
     target_of,
 )
+from koord.agent.hooks.container_values import ContainerValues, MissingOnHost
 from koord.agent.hooks.pod_contexts import container_context, pod_context
 from koord.agent.hooks.reconciliation.reconciler import is_kata, part_name
 from koord.agent.hooks.reconciliation.response_claims import claims_of
 from koord.agent.states.pod_state import ContainerKind, ContainerState
+from koord.base.errors import KoordError
+from koord.base.supervision import cause_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from koord.agent.executor.claim import Executor
     from koord.agent.executor.target import Value
-    from koord.agent.hooks.hook import ContainerContext, Hook, HookStage
+    from koord.agent.hooks.hook import ContainerContext, Hook, HookResponse, HookStage
     from koord.agent.host.machine import Machine
     from koord.agent.states.pod_state import PodState
     from koord.base.supervision import Supervisor
@@ -40,29 +44,6 @@ MEMORY_LIMIT = "memory.limit_in_bytes"
 _SCOPE = "container"
 # Its directory is not there yet, or is another's to name; what counts are those above.
 _NEW = "container"
-
-
-@dataclass(slots=True)
-class ContainerValues:
-    """Values for one container; None and empty mean "nothing to say".
-
-    Attributes:
-        cpu_shares: weight, 2 to 262144.
-        cfs_quota_us: of a period of 100 ms; -1 for none.
-        cpus: a CPU list.
-        memory_limit_bytes: -1 for none.
-        oom_score_adj: -1000 to 1000.
-        environment: variables to set.
-        mounts: host's path and container's.
-    """
-
-    cpu_shares: int | None = None
-    cfs_quota_us: int | None = None
-    cpus: str | None = None
-    memory_limit_bytes: int | None = None
-    oom_score_adj: int | None = None
-    environment: dict[str, str] = field(default_factory=dict)
-    mounts: list[tuple[str, str]] = field(default_factory=list)
 
 
 class CreationHooks:
@@ -74,13 +55,28 @@ class CreationHooks:
         machine: its cgroup tree, and the size of a page.
         supervisor: told of failures, under the parts and scopes of the reconciler: what a hook
             fails of is left out, and tried again there.
+        host_has: whether a path of the host is there, which a mount names.
+
+    Attributes:
+        missing: what was left out because the host lacks it.
     """
 
     def __init__(
-        self, hooks: Iterable[Hook], executor: Executor, machine: Machine, supervisor: Supervisor
+        self,
+        hooks: Iterable[Hook],
+        executor: Executor,
+        machine: Machine,
+        supervisor: Supervisor,
+        host_has: Callable[[str], bool] = lambda path: True,
     ) -> None:
         self._hooks, self._executor = list(hooks), executor
-        self._machine, self._supervisor = machine, supervisor
+        self._machine, self._supervisor, self._host_has = machine, supervisor, host_has
+        self.missing = MissingOnHost()
+
+    @property
+    def stages(self) -> frozenset[HookStage]:
+        """Those of which any hook is asked."""
+        return frozenset(stage for hook in self._hooks for stage in hook.stages)
 
     def values(
         self,
@@ -123,7 +119,7 @@ class CreationHooks:
         claims: dict[Target, list[OwnedClaim]],
         values: ContainerValues,
     ) -> None:
-        with self._supervisor.round(part_name(hook), context.pod.uid):
+        with self._supervisor.round(part_name(hook), context.pod.uid) as asked:
             answer = hook.container(context)
             if answer is None:
                 return
@@ -131,8 +127,26 @@ class CreationHooks:
                 amount = normalised(claim, self._machine.page_bytes)
                 owned = OwnedClaim(hook.name, _SCOPE, claim._replace(value=amount))
                 claims.setdefault(target_of(claim), []).append(owned)
-            values.environment |= answer.environment
-            values.mounts += answer.mounts
+            self._add(hook.name, answer, values)
+        if asked.error is not None:
+            values.failed.append(f"{hook.name}: {cause_of(asked.error)}")
+
+    def _add(self, name: str, answer: HookResponse, values: ContainerValues) -> None:
+        """What has no file: a runtime alone can carry it out, and refuses what is not there."""
+        there = [mount for mount in answer.mounts if self._host_has(mount[0])]
+        lacking = [source for source, place in answer.mounts if (source, place) not in there]
+        self.missing.note(name, [*answer.missing, *lacking])
+        values.environment |= answer.environment
+        values.mounts += there
+        values.devices += answer.devices
+        if answer.resctrl_group and self._has_group(answer.resctrl_group):
+            values.resctrl_group = answer.resctrl_group
+
+    def _has_group(self, name: str) -> bool:
+        try:
+            return self._executor.current(RESCTRL_GROUP, name) == "1"
+        except KoordError:
+            return False  # This node has no resctrl.
 
     def _compose(
         self, directory: str, claims: Mapping[Target, list[OwnedClaim]], values: ContainerValues

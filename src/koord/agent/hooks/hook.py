@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from koord.api.kinds.meta import ResourceList
 from koord.kernels.cgroup_path import KubeQos
@@ -96,12 +96,30 @@ class ContainerContext:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+class DeviceFile(NamedTuple):
+    """A device file that a container gets.
+
+    Attributes:
+        path: in the container.
+        major, minor: the kernel's numbers of it.
+        kind: ``c`` or ``b``.
+        mode: permissions.
+    """
+
+    path: str
+    major: int
+    minor: int
+    kind: str = "c"
+    mode: int = 0o666
+
+
 @dataclass(slots=True)
 class HookResponse:
     """What one hook wants; None and empty mean "nothing to say".
 
     Cgroup values are keyed by resource (``cpu.bvt_warp_ns``, ``cpuset.cpus``, ...) in v1 units;
-    ``ratio`` divides the quota. The rest only some deliveries can carry out.
+    ``ratio`` divides the quota. The rest only some deliveries can carry out. ``missing`` names what
+    the host lacks, for want of which something was left out.
     """
 
     values: dict[str, str | int] = field(default_factory=dict)
@@ -110,7 +128,8 @@ class HookResponse:
     resctrl_group: str | None = None
     environment: dict[str, str] = field(default_factory=dict)
     mounts: list[tuple[str, str]] = field(default_factory=list)
-    devices: list[str] = field(default_factory=list)
+    devices: list[DeviceFile] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
     reason: str = ""
 
 

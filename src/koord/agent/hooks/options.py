@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from koord.agent.host.host_files import HostFiles
 from koord.agent.host.kernel.core_sched import scheduler_feature
 from koord.agent.host.kernel.features import Feature, Features
 from koord.agent.host.procfs.cpuinfo import read_cpu_info
@@ -44,6 +45,14 @@ def _no_directory(path: str) -> None:
     return None
 
 
+def _no_numbers(folder: str) -> tuple[int, int] | None:
+    return None
+
+
+def _always(path: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class HookOptions:
     """Settings and questions.
@@ -55,7 +64,10 @@ class HookOptions:
         scheduler_feature: whether a feature of the kernel's scheduler is on; None where the kernel
             does not list it.
         pci_names: entries of a directory beneath ``/sys/bus/pci/devices``.
+        device_numbers: major and minor of a device by its directory beneath ``/sys``; None where
+            there is none.
         resctrl_info: limits and vendor of the mounted resctrl tree; None without one.
+        host_has: whether a file or directory of the host is there, which a mount may name.
         make_directory: makes a directory of the host anew, writable for all.
         keep_directory: makes a directory of the host that containers share, where it is not there.
         disable_unset_cpu_quota: keeps the quota of pods with bound CPUs
@@ -68,7 +80,9 @@ class HookOptions:
     sysctl: Callable[[str], str | None] = _nothing
     scheduler_feature: Callable[[str], bool | None] = _not_listed
     pci_names: Callable[[str], list[str]] = _no_names
+    device_numbers: Callable[[str], tuple[int, int] | None] = _no_numbers
     resctrl_info: Callable[[], tuple[resctrl.Info, resctrl.Vendor] | None] = _no_resctrl
+    host_has: Callable[[str], bool] = _always
     make_directory: Callable[[str], None] = _no_directory
     keep_directory: Callable[[str], None] = _no_directory
     disable_unset_cpu_quota: bool = False
@@ -94,18 +108,25 @@ def machine_options(
         hami_library: see :class:`HookOptions`.
         dry_run: takes what would be written; None writes.
     """
-    return HookOptions(
+    host = HostFiles(roots)
+    made = HookOptions(
         gate=gate,
         has=features.has,
         sysctl=lambda name: _sysctl(roots, name),
         scheduler_feature=lambda name: scheduler_feature(roots, name),
         pci_names=lambda path: _pci_names(roots, path),
+        device_numbers=lambda folder: _device_numbers(roots, folder),
         resctrl_info=lambda: _resctrl_info(roots),
-        make_directory=_make_anew if dry_run is None else partial(dry_run.record_local, "make"),
-        keep_directory=_make_shared if dry_run is None else partial(dry_run.record_local, "make"),
+        host_has=host.has,
+        make_directory=lambda path: _make_anew(host.place(path)),
+        keep_directory=lambda path: _make_shared(host.place(path)),
         disable_unset_cpu_quota=disable_unset_cpu_quota,
         hami_library=hami_library,
     )
+    if dry_run is None:
+        return made
+    record = partial(dry_run.record_local, "make")
+    return replace(made, make_directory=record, keep_directory=record)
 
 
 def _sysctl(roots: HostRoots, name: str) -> str | None:
@@ -122,6 +143,14 @@ def _pci_names(roots: HostRoots, path: str) -> list[str]:
         return []
 
 
+def _device_numbers(roots: HostRoots, folder: str) -> tuple[int, int] | None:
+    try:
+        major, _, minor = Path(roots.sys, folder, "dev").read_text("ascii").partition(":")
+        return int(major), int(minor)
+    except (OSError, ValueError):
+        return None
+
+
 def _resctrl_info(roots: HostRoots) -> tuple[resctrl.Info, resctrl.Vendor] | None:
     try:
         info, cpu = resctrl.read_info(roots.resctrl), read_cpu_info(roots)
@@ -131,8 +160,7 @@ def _resctrl_info(roots: HostRoots) -> tuple[resctrl.Info, resctrl.Vendor] | Non
     return info, cpu.vendor or resctrl.Vendor.INTEL
 
 
-def _make_anew(path: str) -> None:
-    place = Path(path)
+def _make_anew(place: Path) -> None:
     if place.is_symlink():
         place.unlink()
     place.mkdir(parents=True, exist_ok=True)
@@ -142,8 +170,7 @@ def _make_anew(path: str) -> None:
     place.chmod(0o777)  # The library writes there as whatever user the container runs.
 
 
-def _make_shared(path: str) -> None:
-    place = Path(path)
+def _make_shared(place: Path) -> None:
     place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with suppress(FileExistsError):
         place.mkdir()

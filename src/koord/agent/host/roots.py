@@ -34,6 +34,8 @@ class HostRoots:
     kubelet: str = "/var/lib/kubelet"
     xpu_device_infos: str = "/var/run/koordlet/xpu-device-infos"
     state: str = "/var/lib/koordlet"  # koord's own: journal and checkpoints
+    hook_socket: str = "/var/run/koordlet/koordlet.sock"  # that a runtime proxy calls
+    hook_config: str = "/etc/runtime/hookserver.d"  # where the proxy reads who serves
 
     @property
     def resctrl(self) -> str:
@@ -52,6 +54,8 @@ IN_CONTAINER = HostRoots(
     sys_fs="/host-sys-fs",
     var_run="/host-var-run",
     run="/host-run",
+    hook_socket="/host-var-run-koordlet/koordlet.sock",
+    hook_config="/host-etc-hookserver",
 )
 """As koordlet's DaemonSet mounts them."""
 
@@ -69,7 +73,12 @@ _NEEDED = {
 
 def default_roots(environment: Mapping[str, str] | None = None) -> HostRoots:
     """The roots of this process's mode; ``agent_mode=hostMode`` is the host itself."""
-    return HostRoots() if _mode(environment) == HOST_MODE else IN_CONTAINER
+    return HostRoots() if on_host(environment) else IN_CONTAINER
+
+
+def on_host(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether this process's mode, or that of an environment, is the host itself."""
+    return _mode(environment) == HOST_MODE
 
 
 def require(roots: HostRoots, environment: Mapping[str, str] | None = None) -> str:
@@ -85,21 +94,20 @@ def require(roots: HostRoots, environment: Mapping[str, str] | None = None) -> s
     Raises:
         KoordError: one is not; the text says which mode this is and how to change it.
     """
-    mode = _mode(environment)
-    on_host = mode == HOST_MODE
+    mode, ours = _mode(environment), on_host(environment)
     for name, (inside, flag) in _NEEDED.items():
         place = Path(getattr(roots, name))
         if any((place / each).exists() for each in inside):
             continue
         there = "has nothing of it" if place.is_dir() else "is not there"
-        if on_host:
+        if ours:
             expected = f"the host's own {place}, which {there}: in a container unset {_MODE}, and "
             expected += f"mount the host's directories as {IN_CONTAINER.cgroup} and so on"
         else:
             expected = f"a container with the host's {name} mounted as {place}, which {there}: "
             expected += f"on the host itself set {_MODE}={HOST_MODE}"
         raise KoordError(f"environment {_MODE}", "", mode, f"{expected}; elsewhere pass {flag}")
-    return "on the host itself" if on_host else "in a container, the host's directories mounted"
+    return "on the host itself" if ours else "in a container, the host's directories mounted"
 
 
 def _mode(environment: Mapping[str, str] | None) -> str:

@@ -167,7 +167,7 @@ async def _agent(
     from koord.agent.host.process_limits import raise_descriptors
     from koord.agent.states.kubelet_latency import TimedTransport
     from koord.agent.states.own_node import own_node
-    from koord.cli.daemons.nri_part import NriPart
+    from koord.cli.daemons.runtime_part import RuntimePart
 
     raise_descriptors()
     client, recorder, registry, clock, supervisor, asking = dependencies
@@ -176,12 +176,13 @@ async def _agent(
     machine = _machine(options, node, client.dry_run)
     whole = AgentServices(client, recorder, kubelet, registry, clock, supervisor)
     agent = Agent(options, machine, whole)
-    runtime = NriPart(agent, clock)
+    runtime = RuntimePart(agent, clock)
     endpoints.attach(agent)
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(agent.run())
-            tasks.create_task(supervisor.keep("NRI", runtime.run))
+            tasks.create_task(supervisor.keep("NRI", runtime.nri.run))
+            tasks.create_task(supervisor.keep("hook server", runtime.server.run))
             watch = partial(_watch_cgroups, agent, machine)
             tasks.create_task(supervisor.keep("cgroups that appear", watch))
             await agent.ready()

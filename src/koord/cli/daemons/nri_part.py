@@ -39,7 +39,11 @@ class NriPart:
             self._why = "--enable-nri-runtime-hook=false"
         elif agent.dry_run:
             self._why = "a dry run changes no container"
-        agent.runtime_status = self.status
+
+    @property
+    def connected(self) -> bool:
+        """Whether a runtime is served."""
+        return self._loop is not None and self._loop.connected
 
     async def run(self) -> None:
         """Serves the runtime until cancelled; without a socket looks for one now and then."""
@@ -63,11 +67,13 @@ class NriPart:
         from koord.delivery.nri.call_log import CallLog
         from koord.delivery.nri.plugin import PluginServices
         from koord.delivery.nri.plugin_loop import NriLoop, NriOptions
+        from koord.delivery.policy import DeliveryPolicy
 
         agent, told = self._agent, self._agent.options
         pods = PodArrivals(agent.store, agent.pods.poke if agent.pods else _nothing)
         calls = CallLog(self._clock)
-        services = PluginServices(agent.creation, pods, agent.restate, agent.recheck, calls)
+        policy = DeliveryPolicy(told.hook_failures_count, told.disabled_stages())
+        services = PluginServices(agent.creation, pods, agent.restate, agent.recheck, calls, policy)
         options = NriOptions(
             str(self._socket),
             told.runtime_hooks_nri_plugin_name,

@@ -31,6 +31,10 @@ _MOST = 2**62
 _VERBOSITY = 2
 # What the value of a field of text is, by how its name ends.
 _METAVARS = {
+    "hooks_config_path": "DIR",
+    "hooks_addr": "FILE",
+    "hooks_host_endpoint": "FILE",
+    "hooks_network": "unix",
     "addr": "HOST:PORT",
     "_dir": "DIR",
     "_path": "FILE",
@@ -57,6 +61,8 @@ _METAVARS = {
     "_kubeconfig": "FILE",
     "_allow_paths": "PATH,...",
     "feature_gates": "GATE=BOOL,...",
+    "_stages": "STAGE,...",
+    "failure_policy": "Fail|Ignore",
     "controllers": "CONTROLLER,...",
     "noderesource_plugins": "PLUGIN,...",
     "sync_period": "DURATION",

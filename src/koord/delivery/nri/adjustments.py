@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from koord.delivery.nri.messages import NRI
 
 if TYPE_CHECKING:
-    from koord.agent.hooks.creation import ContainerValues
+    from koord.agent.hooks.container_values import ContainerValues
 
 
 def environment_of(container: Any) -> dict[str, str]:
@@ -28,7 +28,12 @@ def adjustment(values: ContainerValues) -> Any:
         made.mounts.add(source=source, destination=destination, type="bind", options=["rbind"])
     if values.oom_score_adj is not None:
         made.linux.oom_score_adj.value = values.oom_score_adj
+    for device in values.devices:
+        row = made.linux.devices.add(path=device.path, type=device.kind)
+        row.major, row.minor, row.file_mode.value = device.major, device.minor, device.mode
     resources = _resources(values)
+    if values.resctrl_group is not None:
+        resources.rdt_class.value = values.resctrl_group
     if resources.ByteSize():
         made.linux.resources.CopyFrom(resources)
     return made

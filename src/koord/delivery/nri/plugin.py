@@ -8,27 +8,27 @@ known in time is made without them. Rule: docs/reference/delivery.md#events.
 
 from __future__ import annotations
 
-import asyncio
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from google.protobuf.message import DecodeError
 
 from koord.agent.hooks.hook import HookStage
 from koord.base import log
 from koord.base.errors import one_line
+from koord.delivery.answering import WAIT_SHARE, answered
 from koord.delivery.nri.adjustments import adjustment, environment_of, is_met, update
 from koord.delivery.nri.messages import NRI
-from koord.delivery.nri.ttrpc import UNIMPLEMENTED, CallError
+from koord.delivery.nri.ttrpc import UNIMPLEMENTED, UNKNOWN, CallError
+from koord.delivery.policy import DeliveryPolicy, HookFailureError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Mapping
 
+    from koord.agent.hooks.container_values import ContainerValues
     from koord.agent.hooks.creation import CreationHooks
     from koord.agent.states.pod_arrivals import PodArrivals
+    from koord.agent.states.pod_state import PodState
+    from koord.delivery.answering import Answer
     from koord.delivery.nri.call_log import CallLog
-
-    Answer = Callable[[Any], Awaitable[Any]]
 
 PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
@@ -39,8 +39,6 @@ REQUEST_SECONDS = 2.0
 MOST_SYNCHRONIZED = 4096
 """Containers that one round of Synchronize is answered for; the executor looks after the rest."""
 
-# Of the runtime's limit: what may be used, and what of it a pod is waited for.
-_SHARE, _WAIT_SHARE = 0.75, 0.25
 _MILLI = 1000
 _LOG = log.get("agent.nri")
 
@@ -55,7 +53,18 @@ class NriEvent(IntEnum):
     STOP_CONTAINER = 10
 
 
-MASK = sum(1 << (event - 1) for event in NriEvent)
+_STAGES = {
+    NriEvent.RUN_POD_SANDBOX: HookStage.PRE_RUN_POD_SANDBOX,
+    NriEvent.CREATE_CONTAINER: HookStage.PRE_CREATE_CONTAINER,
+    NriEvent.UPDATE_CONTAINER: HookStage.PRE_UPDATE_CONTAINER_RESOURCES,
+    NriEvent.REMOVE_POD_SANDBOX: HookStage.PRE_REMOVE_RUN_POD_SANDBOX,
+    NriEvent.STOP_CONTAINER: HookStage.POST_STOP_CONTAINER,
+}
+
+
+def mask_of(policy: DeliveryPolicy) -> int:
+    """The events that a runtime is to tell of: those whose stages are served."""
+    return sum(1 << (event - 1) for event in NriEvent if policy.serves(_STAGES[event]))
 
 
 class PluginServices(NamedTuple):
@@ -64,16 +73,19 @@ class PluginServices(NamedTuple):
     Attributes:
         hooks: what they want of a container.
         pods: those of the node.
-        restate: has hooks' values of a pod's own directory written now, by the pod's UID.
+        restate: has hooks' values of a pod's own directory written now, by the pod's UID, and says
+            what failed.
         recheck: has the files of all pods compared: a runtime may have written them.
         calls: remembers what was asked.
+        policy: which stages are served, and what failures are.
     """
 
     hooks: CreationHooks
     pods: PodArrivals
-    restate: Callable[[str], None]
+    restate: Callable[[str], list[str]]
     recheck: Callable[[], None]
     calls: CallLog
+    policy: DeliveryPolicy = DeliveryPolicy()
 
 
 class NriPlugin:
@@ -112,26 +124,17 @@ class NriPlugin:
         """The answer to a call, within the runtime's limit: an empty one where nothing is ready.
 
         Raises:
-            CallError: a call that koord does not know. A runtime makes no container where a plugin
-                answers with an error, so there is no other.
+            CallError: a call that koord does not know, or a hook that failed where that is to be
+                the container's failure. A runtime makes no container then, so there is no other.
         """
         if service != PLUGIN_SERVICE or method not in self._answers:
             raise CallError(UNIMPLEMENTED, f"{service}/{method} is not implemented")
         kind, answer = self._answers[method]
-        with self._services.calls.call(method) as call:
-            try:
-                request = kind.FromString(payload)
-                async with asyncio.timeout(self._request_seconds * _SHARE):
-                    made = await answer(request)
-            except DecodeError:
-                call.fail(f"got {len(payload)} bytes that are no {kind.DESCRIPTOR.name}")
-            except Exception as error:
-                call.fail(one_line(f"{type(error).__name__}: {error}"))
-            else:
-                encoded: bytes = made.SerializeToString()
-                return encoded
-            _LOG.warning("call failed", extra=log.fields(method=method, error=call.error))
-            return b""
+        calls, limit = self._services.calls, self._request_seconds
+        try:
+            return await answered(calls, method, kind, payload, answer, limit, _LOG)
+        except HookFailureError as error:
+            raise CallError(UNKNOWN, one_line(str(error))) from None
 
     # -- the connection ------------------------------------------------------------------------
 
@@ -142,7 +145,7 @@ class NriPlugin:
             self._request_seconds = request.request_timeout / _MILLI
         fields = log.fields(runtime=self.runtime, timeout=self._request_seconds)
         _LOG.info("configured", extra=fields)
-        return NRI.ConfigureResponse(events=MASK)
+        return NRI.ConfigureResponse(events=mask_of(self._services.policy))
 
     async def _synchronize(self, request: Any) -> Any:
         """Values for what runs already and was made without koord, or before it knew better."""
@@ -172,28 +175,24 @@ class NriPlugin:
     # -- events --------------------------------------------------------------------------------
 
     async def _run_pod(self, request: Any) -> Any:
-        if await self._pod(request.pod) is not None:
-            self._services.restate(request.pod.uid)
+        if await self._pod(request.pod, HookStage.PRE_RUN_POD_SANDBOX) is not None:
+            self._services.policy.judge(self._services.restate(request.pod.uid))
         return NRI.Empty()
 
     async def _create(self, request: Any) -> Any:
-        pod, container = await self._pod(request.pod), request.container
+        stage, container = HookStage.PRE_CREATE_CONTAINER, request.container
         made = NRI.CreateContainerResponse()
-        if pod is not None:
-            stage, environment = HookStage.PRE_CREATE_CONTAINER, environment_of(container)
-            identity = self._id(container)
-            values = self._services.hooks.values(pod, container.name, identity, stage, environment)
+        values = await self._values(stage, request.pod, container, environment_of(container))
+        if values is not None:
             made.adjust.CopyFrom(adjustment(values))
         return made
 
     async def _update(self, request: Any) -> Any:
-        pod, container = await self._pod(request.pod), request.container
+        stage, container = HookStage.PRE_UPDATE_CONTAINER_RESOURCES, request.container
         made = NRI.UpdateContainerResponse()
-        if pod is not None:
-            stage = HookStage.PRE_UPDATE_CONTAINER_RESOURCES
-            values = self._services.hooks.values(pod, container.name, self._id(container), stage)
-            found = update(container.id, values)
-            made.update.extend([] if found is None else [found])
+        values = await self._values(stage, request.pod, container)
+        found = None if values is None else update(container.id, values)
+        made.update.extend([] if found is None else [found])
         return made
 
     async def _state_change(self, request: Any) -> Any:
@@ -207,8 +206,27 @@ class NriPlugin:
         del request
         return NRI.Empty()
 
-    async def _pod(self, sandbox: Any) -> Any:
-        found = await self._services.pods.find(sandbox.uid, self._request_seconds * _WAIT_SHARE)
+    async def _values(
+        self,
+        stage: HookStage,
+        sandbox: Any,
+        container: Any,
+        environment: Mapping[str, str] | None = None,
+    ) -> ContainerValues | None:
+        """What hooks want of a container; None where they are not asked."""
+        pod = await self._pod(sandbox, stage)
+        if pod is None:
+            return None
+        identity, hooks = self._id(container), self._services.hooks
+        values = hooks.values(pod, container.name, identity, stage, environment)
+        self._services.policy.judge(values.failed)
+        return values
+
+    async def _pod(self, sandbox: Any, stage: HookStage) -> PodState | None:
+        # A runtime that is asked for no events at all tells of all of them.
+        if not self._services.policy.serves(stage):
+            return None
+        found = await self._services.pods.find(sandbox.uid, self._request_seconds * WAIT_SHARE)
         if found is None:
             name = one_line(f"{sandbox.namespace}/{sandbox.name}")
             self._services.calls.unknown_pod(name)

@@ -73,12 +73,16 @@ class NriLoop:
         options: see :class:`NriOptions`.
         services: what the plugin asks.
         random: for jitter.
+
+    Attributes:
+        connected: whether the plugin is registered.
+        error: why it is not.
     """
 
     def __init__(self, options: NriOptions, services: PluginServices, random: Random) -> None:
         self._options, self._services, self._random = options, services, random
         self._plugin = NriPlugin(services)
-        self._connected = False
+        self.connected = False
         self._connections = self._failures = 0
         self.error = ""
 
@@ -115,10 +119,10 @@ class NriLoop:
         serving = asyncio.ensure_future(connection.serve())
         try:
             await self._register(connection, serving)
-            self._connected, self.error = True, ""
+            self.connected, self.error = True, ""
             await serving
         finally:
-            self._connected = False
+            self.connected = False
             serving.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await serving
@@ -148,10 +152,10 @@ class NriLoop:
         """As ``koord node status`` shows it."""
         return {
             "socket": self._socket,
-            "connected": self._connected,
-            "synchronized": self._connected and self._plugin.synchronized,
-            "runtime": self._plugin.runtime if self._connected else "",
+            "connected": self.connected,
+            "synchronized": self.connected and self._plugin.synchronized,
+            "runtime": self._plugin.runtime if self.connected else "",
             "connections": self._connections,
-            "error": "" if self._connected else self.error,
+            "error": "" if self.connected else self.error,
             **self._services.calls.status(),
         }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_BODY_BYTES = 4 << 20
-OK, UNIMPLEMENTED = 0, 12
+OK, UNKNOWN, UNIMPLEMENTED = 0, 2, 12
 """Codes of gRPC that are used here."""
 
 _HEAD = struct.Struct(">IIBB")

@@ -12,10 +12,10 @@ import pytest
 
 from koord.agent.hooks.builtin.gpu_env import GPUEnvInject
 from koord.agent.hooks.builtin.rdma_device import RDMADeviceInject
-from koord.agent.hooks.hook import ContainerContext
+from koord.agent.hooks.hook import ContainerContext, DeviceFile
 from koord.agent.hooks.options import machine_options
 from koord.agent.host.kernel.features import Features
-from koord.agent.host.roots import HostRoots
+from koord.agent.host.roots import HOST_MODE, HostRoots
 from koord.base.errors import KoordError
 from tests.agent.hooks.build import DEVICES, inner, options, pod
 
@@ -80,7 +80,10 @@ def test_minors_that_no_card_has(minors: list[int]) -> None:
         GPUEnvInject(options()).container(context)
 
 
-def test_the_folder_of_locks_is_shared_and_no_link(tmp_path: Path) -> None:
+def test_the_folder_of_locks_is_shared_and_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("agent_mode", HOST_MODE)
     asked = machine_options(lambda gate: True, Features({}), HostRoots())
     place = tmp_path / "vgpu" / "locks" / "0"
     asked.keep_directory(str(place))
@@ -117,6 +120,22 @@ def test_a_name_that_leads_out_makes_no_directory() -> None:
     assert made == []
 
 
+@pytest.mark.parametrize("lacking", [LIBRARY, "/usr/local/vgpu/locks/1"])
+def test_what_the_host_lacks_is_mounted_nowhere(lacking: str) -> None:
+    """No runtime makes a container with such a mount; the card itself it still gets."""
+
+    def keep(path: str) -> None:
+        if path == lacking:
+            raise PermissionError(path)
+
+    asked = options(host_has=lambda path: path != lacking, keep_directory=keep)
+    row = share(1, ratio="50", memory="8Gi", core="30")
+    answer = GPUEnvInject(asked).container(created({DEVICES: {"gpu": [row]}}, labels=HAMI))
+    assert answer is not None
+    assert (answer.mounts, answer.missing) == ([], [lacking])
+    assert answer.environment == {"NVIDIA_VISIBLE_DEVICES": "1"}
+
+
 @pytest.mark.parametrize("row", [share(1, memory="8Gi"), share(1, ratio="50")])
 def test_hami_core_needs_the_amounts(row: dict[str, Any]) -> None:
     with pytest.raises(KoordError):
@@ -134,8 +153,14 @@ VERBS = {"0000:3b:00.0/infiniband_verbs": ["uverbs0"], "0000:3b:00.2/infiniband_
          "0000:5e:00.0/infiniband_verbs": ["uverbs4", "uverbs5"], "odd": []}  # fmt: skip
 
 
-def rdma(*cards: dict[str, Any]) -> list[str] | None:
-    hook = RDMADeviceInject(options(pci_names=lambda path: VERBS.get(path, [])))
+NUMBERS = {"class/misc/rdma_cm": (10, 58),
+           "bus/pci/devices/0000:3b:00.2/infiniband_verbs/uverbs2": (231, 194),
+           "bus/pci/devices/0000:5e:00.0/infiniband_verbs/uverbs4": (231, 196)}  # fmt: skip
+
+
+def rdma(*cards: dict[str, Any], **more: Any) -> list[DeviceFile] | None:
+    asked = {"pci_names": lambda path: VERBS.get(path, []), "device_numbers": NUMBERS.get} | more
+    hook = RDMADeviceInject(options(**asked))
     answer = hook.container(created({DEVICES: {"rdma": list(cards)}}))
     return answer and answer.devices
 
@@ -146,9 +171,36 @@ def test_virtual_functions_before_the_card_itself() -> None:
         {"minor": 0, "id": "0000:3b:00.0", "extension": functions},
         {"minor": 1, "id": "0000:5e:00.0"},
     ]
-    names = ["rdma_cm", "uverbs2", "uverbs4"]
-    assert rdma(*cards) == [f"/dev/infiniband/{name}" for name in names]
+    assert rdma(*cards) == [
+        DeviceFile("/dev/infiniband/rdma_cm", 10, 58, "c", 0o666),
+        DeviceFile("/dev/infiniband/uverbs2", 231, 194, "c", 0o666),
+        DeviceFile("/dev/infiniband/uverbs4", 231, 196, "c", 0o666),
+    ]
     assert rdma() is None
+
+
+def test_numbers_are_those_of_sysfs(tmp_path: Path) -> None:
+    bus = "0000:5e:00.0"
+    for folder, text in (
+        ("class/misc/rdma_cm", "10:58\n"),
+        (f"bus/pci/devices/{bus}/infiniband_verbs/uverbs4", "231:196\n"),
+    ):
+        (tmp_path / "sys" / folder).mkdir(parents=True)
+        (tmp_path / "sys" / folder / "dev").write_text(text)
+    roots = replace(HostRoots(), sys=str(tmp_path / "sys"))
+    asked = machine_options(lambda gate: True, Features({}), roots)
+    context = created({DEVICES: {"rdma": [{"minor": 0, "id": bus}]}})
+    answer = RDMADeviceInject(asked).container(context)
+    assert answer is not None
+    assert [(d.path, d.major, d.minor) for d in answer.devices] == [
+        ("/dev/infiniband/rdma_cm", 10, 58), ("/dev/infiniband/uverbs4", 231, 196),
+    ]  # fmt: skip
+
+
+def test_a_device_without_numbers_is_an_error() -> None:
+    card = {"minor": 1, "id": "0000:5e:00.0"}
+    with pytest.raises(KoordError, match="the file dev in bus/pci/devices"):
+        rdma(card, device_numbers={"class/misc/rdma_cm": (10, 58)}.get)
 
 
 @pytest.mark.parametrize("bus", ["0000:99:00.0", "../../../etc", "", "odd", "0000:3b:00.0/.."])

@@ -21,6 +21,11 @@ STATUS = {
     "node": "n1", "ready": True, "environment": {"PASSWORD": secret("environment")},
     "files": [{"value": secret("file")}],
     "failures": [{"resource": "oom_score_adj", "error": f"--token {secret('flag')} refused"}],
+    "runtime": {
+        "way": "NRI", "socket": "/run/nri.sock", "lastUnknownPod": secret("pod"),
+        "calls": [{"method": "CreateContainer", "count": 7, "payload": secret("call")}],
+        "hookServer": {"serving": False, "error": "no proxy is there", "pods": secret("pods")},
+    },
 }  # fmt: skip
 
 
@@ -84,6 +89,11 @@ def test_an_agent_is_asked_and_its_status_kept_by_the_list(tmp_path: Path) -> No
     assert told["node"] == "n1"
     assert told["failures"][0]["resource"] == "oom_score_adj"
     assert not set(told) & {"environment", "files"}
+    assert told["runtime"] == {
+        "way": "NRI", "socket": "/run/nri.sock",
+        "calls": [{"method": "CreateContainer", "count": 7}],
+        "hookServer": {"serving": False, "error": "no proxy is there"},
+    }  # fmt: skip
     assert MARK not in "".join(files.values())
     assert [each.partition(":")[0] for each in bundle.problems] == ["agents/koordlet-b"]
 

@@ -58,9 +58,7 @@ def test_the_charts_own_flags_and_files_are_taken(koord: Run, tmp_path: Path) ->
     ]
     assert effects(found, "koord-manager") == [("ignored", "--logtostderr")]
     assert effects(found, "koord-descheduler") == [("ignored", "enableProfiling")]
-    assert effects(found, "koordlet") == [
-        ("ignored", "--runtime-hooks-host-endpoint"), ("ignored", "--logtostderr"),
-    ]  # fmt: skip
+    assert effects(found, "koordlet") == [("ignored", "--logtostderr")]
     assert effects(found, "koord-device-daemon") == [("note", "koord-device-daemon")]
 
 

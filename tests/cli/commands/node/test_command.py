@@ -31,6 +31,13 @@ RUNTIME = {
     "lastUnknownPod": "d/late",
     "calls": [{"method": "CreateContainer", "count": 7, "failures": 1, "at": "2026-01-01T00:00:00Z",
                "tookMilliseconds": 1.25, "error": "RuntimeError: bug"}],
+    "missingOnHost": 3, "lastMissingOnHost": "/usr/local/vgpu/libvgpu.so",
+    "hookServer": {
+        "socket": "/var/run/koordlet/koordlet.sock", "serving": True, "stepsAside": True,
+        "stages": ["PreCreateContainer"], "error": "", "unknownPods": 1, "lastUnknownPod": "d/new",
+        "calls": [{"method": "PreCreateContainer", "count": 2, "failures": 0,
+                   "at": "2026-01-01T00:00:01Z", "tookMilliseconds": 0.5, "error": ""}],
+    },
 }  # fmt: skip
 STATUS: dict[str, Any] = {
     "node": "n1",
@@ -136,6 +143,31 @@ def test_the_way_hooks_come_is_shown(koord: Any, agent: str) -> None:
     assert call.split() == ["CreateContainer", "7", "1", "2026-01-01T00:00:00Z", "1.25", "ms"]
     assert failure == "CreateContainer failed last: RuntimeError: bug"
     assert unknown == "pods not known in time: 2, last d/late"
+    server, _, call, unknown, left_out = lines[start + 6 : start + 11]
+    assert server == (
+        "hook server /var/run/koordlet/koordlet.sock  answers change nothing: NRI serves"
+    )
+    assert call.split() == ["PreCreateContainer", "2", "0", "2026-01-01T00:00:01Z", "0.5", "ms"]
+    assert unknown == "pods not known in time: 1, last d/new"
+    assert left_out == "left out, for the host lacks it: 3, last /usr/local/vgpu/libvgpu.so"
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ({"serving": True, "stepsAside": False}, "serves a proxy"),
+        ({"serving": False, "error": "no proxy is there"}, "not served: no proxy is there"),
+    ],
+)
+def test_a_hook_server_that_serves_or_does_not(
+    server: Any, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {"socket": "/k.sock", "error": "", **server}
+    runtime = {"way": "hook server", "socket": "/n.sock", "error": "none", "hookServer": told}
+    stdout().print(status_text.page({**STATUS, "runtime": runtime}), soft_wrap=True)
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    start = lines.index("container runtime")
+    assert lines[start + 2] == f"hook server /k.sock  {said}"
 
 
 def test_an_agent_is_asked(koord: Any, agent: str) -> None:

@@ -19,6 +19,8 @@ from koord.base.errors import KoordError
 from koord.kernels.quantity import Rounding
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from koord.agent.hooks.options import HookOptions
 
 _WHOLE_PERCENT = 100
@@ -60,15 +62,20 @@ class GPUEnvInject(BaseHook):
         ratio = _needed(context, gpu, GPU_MEMORY_RATIO)
         if ratio >= _WHOLE_PERCENT:
             return
-        library = self._options.hami_library
-        environment = answer.environment
-        environment["CUDA_DEVICE_MEMORY_LIMIT"] = str(_needed(context, gpu, GPU_MEMORY))
+        library, environment = self._options.hami_library, answer.environment
+        limits = {"CUDA_DEVICE_MEMORY_LIMIT": str(_needed(context, gpu, GPU_MEMORY))}
         if GPU_CORE in gpu.resources:
-            environment["CUDA_DEVICE_SM_LIMIT"] = str(_needed(context, gpu, GPU_CORE))
-        environment["LD_PRELOAD"] = library
+            limits["CUDA_DEVICE_SM_LIMIT"] = str(_needed(context, gpu, GPU_CORE))
         # The library locks in /tmp; on the host that is anybody's, and the same for all cards.
         locks = f"{posixpath.dirname(library)}/locks/{gpu.minor}"
-        self._options.keep_directory(locks)
+        # No runtime makes a container with a mount of what the host lacks.
+        if not self._options.host_has(library):
+            answer.missing.append(library)
+            return
+        if not _made(self._options.keep_directory, locks):
+            answer.missing.append(locks)
+            return
+        environment |= {**limits, "LD_PRELOAD": library}
         answer.mounts += [(library, library), (locks, _LOCKS)]
         if self._options.gate("HamiCoreVGPUMonitor"):
             self._monitor(context, answer)
@@ -76,10 +83,20 @@ class GPUEnvInject(BaseHook):
     def _monitor(self, context: ContainerContext, answer: HookResponse) -> None:
         directory = posixpath.dirname(self._options.hami_library)
         name = f"{_component(context, context.pod.uid)}_{_component(context, context.name)}"
-        answer.environment["CUDA_DEVICE_MEMORY_SHARED_CACHE"] = f"{directory}/{name}.cache"
         place = f"{directory}/containers/{name}"
-        self._options.make_directory(place)
+        if not _made(self._options.make_directory, place):
+            answer.missing.append(place)
+            return
+        answer.environment["CUDA_DEVICE_MEMORY_SHARED_CACHE"] = f"{directory}/{name}.cache"
         answer.mounts.append((place, directory))
+
+
+def _made(make: Callable[[str], None], path: str) -> bool:
+    try:
+        make(path)
+    except OSError:
+        return False
+    return True
 
 
 def _needed(context: ContainerContext, gpu: AllocatedDevice, resource: str) -> int:

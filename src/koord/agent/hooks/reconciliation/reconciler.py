@@ -132,18 +132,23 @@ class Reconciler:
             self._executor.recheck(*(hook.name for hook in self._hooks))
         self._executor.settle()
 
-    def restate(self, uid: str) -> None:
+    def restate(self, uid: str) -> list[str]:
         """Writes what hooks want of a pod now, whatever failed before: its cgroup has been made.
 
         Args:
             uid: the pod's; one that is not known is left to :meth:`changed`.
+
+        Returns:
+            What hooks failed of, a line each.
         """
         if uid not in self._pods:
-            return
+            return []
         for hook in self._hooks:
             self._executor.withdraw(hook.name, uid)
         self._ask(self._pods[uid], self._hooks)
         self._executor.settle()
+        found = sorted(self.problems().items())
+        return [f"{hook}: {why}" for (hook, scope), why in found if scope == uid]
 
     def stop(self) -> None:
         """Takes back what the hooks hold."""

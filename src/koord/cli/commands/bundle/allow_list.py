@@ -84,10 +84,20 @@ OWN_POD: Tree = {"metadata": _META, "spec": _OWN_POD_SPEC, "status": _POD_STATUS
 POD: Tree = {"metadata": _META, "spec": _POD_SPEC, "status": _POD_STATUS}
 CONFIGURATION: Tree = {"metadata": _META, "data": True}
 # Of an agent's status: neither pods, which are objects of their own, nor files and what is in them.
+_CALLS: Tree = {"method": True, "count": True, "failures": True, "at": True,
+                "tookMilliseconds": True, "error": True}  # fmt: skip
+_RUNTIME: Tree = {
+    "way": True, "socket": True, "connected": True, "synchronized": True, "runtime": True,
+    "connections": True, "error": True, "calls": _CALLS, "unknownPods": True,
+    "missingOnHost": True,
+    "hookServer": {"socket": True, "serving": True, "stepsAside": True, "stages": True,
+                   "error": True, "calls": _CALLS, "unknownPods": True},
+}  # fmt: skip
 AGENT_STATUS: Tree = {
     "node": True, "time": True, "ready": True, "dryRun": True, "machine": True, "states": True,
     "collectors": True, "usage": True, "strategies": True, "failures": True, "unsupported": True,
     "parts": True, "hookProblems": True, "ignoredAnnotations": True, "memory": True,
+    "runtime": _RUNTIME,
 }  # fmt: skip
 EVENT: Tree = {
     "involvedObject": {"kind": True, "namespace": True, "name": True},

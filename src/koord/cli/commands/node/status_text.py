@@ -169,18 +169,41 @@ def _runtime(runtime: Document) -> Group | None:
         line.append("" if runtime["synchronized"] else "  not synchronized yet", "yellow")
     elif runtime["error"]:
         line.append(f"  {runtime['socket']}: {runtime['error']}", "yellow")
+    parts: list[RenderableType] = [line, *_calls(runtime)]
+    # A koordlet of an earlier release has none.
+    if server := runtime.get("hookServer"):
+        parts += [_hook_server(server), *_calls(server)]
+    if runtime.get("missingOnHost"):
+        count, last = runtime["missingOnHost"], runtime["lastMissingOnHost"]
+        parts.append(Text(f"left out, for the host lacks it: {count}, last {last}", "yellow"))
+    return Group(*parts)
+
+
+def _hook_server(server: Document) -> Text:
+    line = Text(f"hook server {server['socket']}")
+    if not server["serving"]:
+        line.append(f"  not served: {server['error']}", "yellow")
+    elif server["stepsAside"]:
+        line.append("  answers change nothing: NRI serves", "yellow")
+    else:
+        line.append("  serves a proxy", "green")
+    return line
+
+
+def _calls(way: Document) -> list[RenderableType]:
+    """Calls of one way, and what failed of them."""
     table = _table("CALL", "COUNT", "FAILED", "LAST", "TOOK")
-    failures = []
-    for each in runtime.get("calls", []):
+    failures: list[RenderableType] = []
+    for each in way.get("calls", []):
         failed = Text(str(each["failures"]), style="red" if each["failures"] else "")
         took = f"{each['tookMilliseconds']:g} ms"
         table.add_row(each["method"], str(each["count"]), failed, each["at"], took)
         if each["error"]:
             failures.append(Text(f"{each['method']} failed last: {each['error']}", style="red"))
-    if runtime.get("unknownPods"):
-        count, last = runtime["unknownPods"], runtime["lastUnknownPod"]
+    if way.get("unknownPods"):
+        count, last = way["unknownPods"], way["lastUnknownPod"]
         failures.append(Text(f"pods not known in time: {count}, last {last}", style="yellow"))
-    return Group(line, *([table] if table.row_count else []), *failures)
+    return [*([table] if table.row_count else []), *failures]
 
 
 def _files(files: list[Document]) -> Table | None:
