@@ -434,8 +434,8 @@ class MigrationHistory:
         }
 
     STEPS = (evict, evict, evict, make_job, make_job, move_solo, move_solo, scale_solo,
-             delete_job, pause_job, take_label, abort_job, delete_pod, change_budget, change_weather,
-             change_weather, restart, lead_twice)  # fmt: skip
+             delete_job, pause_job, abort_job, take_label, delete_pod, change_budget,
+             change_weather, change_weather, restart, lead_twice)  # fmt: skip
 
 
 class StartedHistory:
