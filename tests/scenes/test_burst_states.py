@@ -16,15 +16,15 @@ _FILES = ("pod cpu.cfs_quota_us", "one cpu.cfs_quota_us", "one cpu.cfs_burst_us"
 
 
 class WrittenTree:
-    """A pod's files, and an agent that writes the next one after so many reads.
+    """A pod's files, and an agent that writes some of them between two reads.
 
     Args:
         pause: reads before its first write.
-        writes: of a file and a number each, one a read.
+        writes: of a file and a number each, two between two reads.
     """
 
     def __init__(self, pause: int, writes: list[tuple[str, int]]) -> None:
-        self.files = dict(zip(_FILES, (40_000, 40_000, 0, 0), strict=True))
+        self.files = dict(zip(_FILES, (120_000, 40_000, 0, 0), strict=True))
         self.states = [tuple(self.files.values())]
         self._pause, self._writes = pause, iter(writes)
 
@@ -32,7 +32,7 @@ class WrittenTree:
         """One file."""
         found = self.files[f"{directory} {name}"]
         self._pause -= 1
-        for file, number in islice(self._writes, int(self._pause < 0)):
+        for file, number in islice(self._writes, 2 * (self._pause < 0)):
             self.files[file] = number
             self.states.append(tuple(self.files.values()))
         return found
@@ -40,10 +40,10 @@ class WrittenTree:
 
 @pytest.mark.parametrize("pause", range(6))
 def test_a_state_is_of_one_moment(pause: int) -> None:
-    """Up, then down again; each step is within the kernel's rules."""
-    up = list(zip(_FILES, (120_000, 120_000, 80_000, 80_000), strict=True))
-    down = list(zip(reversed(_FILES), (0, 0, 40_000, 40_000), strict=True))
-    tree = WrittenTree(pause, up + down)
+    """The container's up, then down again; each step is within the kernel's rules."""
+    _, quota, burst, _ = _FILES
+    writes = [(quota, 120_000), (burst, 80_000), (burst, 0), (quota, 40_000)]
+    tree = WrittenTree(pause, writes)
     world: Any = SimpleNamespace(tree=tree)
     service: Any = SimpleNamespace(directory="pod", containers=[SimpleNamespace(directory="one")])
     for _ in range(4):

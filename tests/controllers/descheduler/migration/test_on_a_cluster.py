@@ -404,6 +404,30 @@ def test_other_policies(policy: str) -> None:
     play(story, evictionPolicy=policy)
 
 
+@pytest.mark.parametrize("how", ["aborted", "deleted"])
+def test_a_soft_eviction_is_taken_back_once_no_other_job_is_there_either(how: str) -> None:
+    async def story(world: World) -> None:
+        await world.deployment("web", 4)
+        name = (await world.running(4))[0].metadata.name
+        await world.job("demo", name)
+        await world.until("demo", lambda j: "Eviction" in [c.type for c in j.status.conditions])
+        await world.job("other", name)
+        await asyncio.sleep(1)
+        aborted = Patch.merge({"status": {"phase": "Aborted"}})
+        await world.client.patch(PodMigrationJob, "demo", aborted, subresource="status")
+        await asyncio.sleep(5)
+        # The other one moves it.
+        assert eviction.soft_eviction(await world.client.get(Pod, name, "default")) is not None
+        if how == "aborted":
+            await world.client.patch(PodMigrationJob, "other", aborted, subresource="status")
+        else:
+            await world.client.delete(PodMigrationJob, "other")
+        await asyncio.sleep(5)
+        assert eviction.soft_eviction(await world.client.get(Pod, name, "default")) is None
+
+    play(story, evictionPolicy="SoftEviction")
+
+
 @pytest.mark.parametrize("how", ["aborted", "late"])
 def test_a_soft_eviction_is_taken_back_with_its_job(how: str) -> None:
     async def story(world: World) -> None:
