@@ -19,12 +19,14 @@ from koord.api.kinds.quota import PodGroup
 from koord.api.kinds.reservation import Reservation
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.api.protocol import eviction
+from koord.base.faults import FaultPlan, FaultRule, inject
 from koord.controllers.descheduler.framework.points import PodEviction
 from koord.controllers.descheduler.framework.registry import PluginRegistry
 from koord.controllers.descheduler.migration.arbitration.job_index import is_open
 from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
 from koord.controllers.descheduler.migration.course.reservation_template import reservation_of
 from koord.controllers.descheduler.options import DeschedulerOptions
+from koord.kube.errors import TransportError
 from koord.kube.patches import Patch
 from tests.controllers.descheduler.migration.world import Descheduler, World, play
 
@@ -423,6 +425,20 @@ def test_a_soft_eviction_is_taken_back_once_no_other_job_is_there_either(how: st
         else:
             await world.client.delete(PodMigrationJob, "other")
         await asyncio.sleep(5)
+        assert eviction.soft_eviction(await world.client.get(Pod, name, "default")) is None
+
+    play(story, evictionPolicy="SoftEviction")
+
+
+def test_a_soft_eviction_whose_answer_was_lost_is_taken_back_too() -> None:
+    async def story(world: World) -> None:
+        await world.deployment("web", 4)
+        name = (await world.running(4))[0].metadata.name
+        lost = FaultRule(rate=1.0, error=TransportError("cut off on the way back"))
+        with inject(FaultPlan(seed=1, rules={"descheduler.migration.evicted": lost})):
+            await world.job("demo", name, ttl="1m")
+            assert (await world.ended("demo")).status.reason == "Timeout"
+            await asyncio.sleep(5)
         assert eviction.soft_eviction(await world.client.get(Pod, name, "default")) is None
 
     play(story, evictionPolicy="SoftEviction")

@@ -84,8 +84,8 @@ def _ended(job: PodMigrationJob, surroundings: JobSurroundings) -> JobStep:
 
 
 def _is_softly_evicted(job: PodMigrationJob, pod: Pod) -> bool:
-    """Whether a pod is still asked to go by what this job wrote on it."""
-    if not job_status.eviction_began(job.status):
+    """Whether a pod is still asked to go by what this job wrote on it, also where no answer came."""
+    if job_status.condition(job.status, job_status.EVICTION) is None:
         return False
     try:
         record = soft_eviction(pod)
