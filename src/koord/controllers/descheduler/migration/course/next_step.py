@@ -84,7 +84,7 @@ def _ended(job: PodMigrationJob, surroundings: JobSurroundings) -> JobStep:
 
 
 def _is_softly_evicted(job: PodMigrationJob, pod: Pod) -> bool:
-    """Whether a pod is still asked to go by what this job wrote on it, also where no answer came."""
+    """Whether what this job wrote on a pod still asks it to go, even if no answer came then."""
     if job_status.condition(job.status, job_status.EVICTION) is None:
         return False
     try:
