@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import time
+import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -100,7 +101,10 @@ def seeds_of(text: str) -> range:
 def in_fork(play: Callable[[], ForkedOutcome]) -> ForkedOutcome:
     """The outcome of a call in a child of this process, in which nothing of it is left."""
     receiving, sending = multiprocessing.Pipe(duplex=False)
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Of threads that may be about: a child calls nothing that waits for one.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:  # What is open is the parent's as well: it ends here, and closes nothing.
         gc.disable()
         try:
