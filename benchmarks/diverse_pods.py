@@ -6,8 +6,11 @@ Pods come as the JSON that an API server sends, so that decoding them can be tim
 
 from __future__ import annotations
 
+import csv
 import random
 from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -108,6 +111,26 @@ def _workload(number: int) -> Parts:
     return {**_labels(number), **labels}, {**spec, "resources": resources}
 
 
+@cache
+def _traced() -> list[dict[str, str]]:
+    """Pods of a cluster of 2023 with GPUs, in 162 kinds by what they request and their QoS."""
+    examples = Path(__file__).resolve().parents[1] / "examples" / "openb"
+    with (examples / "openb_pod_list_default.csv").open(newline="") as rows:
+        return list(csv.DictReader(rows))
+
+
+def _of_trace(number: int) -> Parts:
+    """In the order in which they came, and from the first on again."""
+    pods = _traced()
+    pod = pods[number % len(pods)]
+    resources = _requests(int(pod["cpu_milli"]), int(pod["memory_mib"]))
+    percent = int(pod["num_gpu"]) * int(pod["gpu_milli"]) // 10
+    if percent:
+        cards = (_DOMAIN + "gpu-core", _DOMAIN + "gpu-memory-ratio")
+        resources["requests"] |= dict.fromkeys(cards, str(percent))
+    return {"qos": pod["qos"]}, {"resources": resources}
+
+
 def _binding(number: int) -> Parts:
     """CPUs of its own: LSR pods, one to four CPUs, no two with the same requests."""
     labels = {**_labels(0), _QOS: "LSR"}
@@ -150,6 +173,7 @@ KINDS: dict[str, Callable[[int], Parts]] = {
     "selectors": _own_selectors,
     "in": _own_in,
     "negative": _negative,
+    "trace": _of_trace,
 }
 """Pods by what is their own."""
 

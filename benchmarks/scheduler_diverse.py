@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods that differ, decided from their JSON on: ``python -m benchmarks.scheduler_diverse``.
 
-By stage, in seconds of this process's CPU, after a tenth of the pods has warmed what is kept, and
-with Python's garbage collector set as the program sets it: decoding as a watch does it (with
-``--apart`` nothing that is equal is shared), the pod's shape, the decision, holding the pod there;
-with ``--profile shipped`` also the loop around these, from the queue to the end of the binding.
-``--calls 30`` adds the functions that took longest.
+By stage, in seconds of this process's CPU, after a tenth of the pods has warmed what is kept, or as
+many as ``--before`` says, so that a mix has brought most of its workloads, and with Python's
+garbage collector set as the program sets it: decoding as a watch does it (with ``--apart`` nothing
+that is equal is shared), the pod's shape, the decision, holding the pod there; with ``--profile
+shipped`` also the loop around these, from the queue to the end of the binding. ``--calls 30`` adds
+the functions that took longest.
 """
 
 from __future__ import annotations
@@ -34,15 +35,18 @@ from tests.controllers.scheduler.stock import Stock
 
 PROFILES = ("stock", "shipped")
 _CLUSTERS = {"binding": "numa", "gpushare": "gpushare", "reservation": "reservation",
-             "quota": "quota"}  # fmt: skip
+             "quota": "quota", "trace": "trace"}  # fmt: skip
+_GPUS = {"koordinator.sh/gpu-core": "800", "koordinator.sh/gpu-memory-ratio": "800"}
 
 
-def stock_cluster(nodes: int) -> Stock:
-    """The stock plugins over empty nodes in three zones."""
+def stock_cluster(nodes: int, case: str = "") -> Stock:
+    """The stock plugins over empty nodes in three zones; larger ones with GPUs for a trace."""
     stock = Stock()
+    traced = case == "trace"
+    cpu, memory, more = ("128", "1Ti", _GPUS) if traced else ("64", "256Gi", {})
     for index in range(nodes):
         labels = {ZONE: f"zone-{index % ZONES}", "disk": "ssd" if index % 2 else "hdd"}
-        made = node(f"node-{index:05}", cpu="64", memory="256Gi", pods="500", labels=labels)
+        made = node(f"node-{index:05}", cpu, memory, pods="500", labels=labels, allocatable=more)
         stock.add(made)
     return stock
 
@@ -101,13 +105,23 @@ def place(stock: Stock, pods: Iterable[Pod], split: Split | None = None) -> None
         split.add("hold", held - decided)
 
 
+def _drawn(case: str, pods: int, before: int | None) -> tuple[list[bytes], int]:
+    """Pods, and how many of them come before those that are measured."""
+    warm = max(1, pods // 10) if before is None else before
+    return list(documents(case, pods if before is None else before + pods)), warm
+
+
 def measure_stock(
-    case: str, nodes: int, pods: int, around: Any = nullcontext, share: bool = True
+    case: str,
+    nodes: int,
+    pods: int,
+    around: Any = nullcontext,
+    share: bool = True,
+    before: int | None = None,
 ) -> Split:
     """By stage, what the stock plugins take."""
-    stock, watch = stock_cluster(nodes), Watch(share)
-    bodies = list(documents(case, pods))
-    warm = max(1, pods // 10)
+    stock, watch = stock_cluster(nodes, case), Watch(share)
+    bodies, warm = _drawn(case, pods, before)
     place(stock, watch.pods(bodies[:warm]))
     collect_rarely()
     split = Split()
@@ -120,15 +134,19 @@ def measure_stock(
 
 
 def measure_shipped(
-    case: str, nodes: int, pods: int, around: Any = nullcontext, share: bool = True
+    case: str,
+    nodes: int,
+    pods: int,
+    around: Any = nullcontext,
+    share: bool = True,
+    before: int | None = None,
 ) -> Split:
     """The same of the shipped profile, with the queue, the loop and the binding."""
 
     async def run() -> Split:
         made = Shipped(_CLUSTERS.get(case, "shipped"), nodes)
         watch = Watch(share)
-        bodies = list(documents(case, pods))
-        warm = max(1, pods // 10)
+        bodies, warm = _drawn(case, pods, before)
         await made.place_pods(watch.pods(bodies[:warm]))
         collect_rarely()
         split = Split()
@@ -137,11 +155,11 @@ def measure_shipped(
                 waiting = watch.pods(bodies[warm:])
             collect_rarely()
             _time(made, split)
-            before = sum(split.seconds.values())
+            decoded_seconds = sum(split.seconds.values())
             with split.step("whole"):
                 await made.place_pods(waiting)
         whole = split.seconds.pop("whole")
-        split.add("queue, loop, binding", whole - (sum(split.seconds.values()) - before))
+        split.add("queue, loop, binding", whole - (sum(split.seconds.values()) - decoded_seconds))
         split.pods = len(waiting)
         return split
 
@@ -198,6 +216,7 @@ def main() -> None:
     parser.add_argument("--profile", choices=PROFILES, nargs="+", default=list(PROFILES))
     parser.add_argument("--case", choices=CASES, nargs="+", default=list(CASES))
     parser.add_argument("--calls", type=int, default=0, help="profile, print so many functions")
+    parser.add_argument("--before", type=int, help="pods that are placed before (a tenth)")
     parser.add_argument("--apart", action="store_true", help="pods whose equal parts are not one")
     options = parser.parse_args()
     around = (lambda: _Calls(options.calls)) if options.calls else nullcontext
@@ -206,7 +225,9 @@ def main() -> None:
         for case in options.case:
             if profile == "stock" and case in KOORD_KINDS:
                 continue
-            split = MEASURES[profile](case, options.nodes, options.pods, around, not options.apart)
+            split = MEASURES[profile](
+                case, options.nodes, options.pods, around, not options.apart, options.before
+            )
             each = {name: s / split.pods * 1e6 for name, s in split.seconds.items()}
             stages = ", ".join(f"{name} {us:.1f}" for name, us in each.items())
             rate = 1e6 / (sum(each.values()) - each["decode"])

@@ -81,7 +81,7 @@ class Shipped:
         more: dict[str, Any] = {}
         if case == "spread" and index % 10 == 0:
             more["taints"] = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]
-        if case in ("gpushare", "gang"):
+        if case in ("gpushare", "gang", "trace"):
             more["allocatable"] = {"koordinator.sh/gpu-core": "800", "koordinator.sh/gpu": "800",
                                    "koordinator.sh/gpu-memory-ratio": "800"}  # fmt: skip
             self.views.view(Device).put(device(name, *gpus(8)))
@@ -91,7 +91,9 @@ class Shipped:
         if case == "numa":
             nrt = topology(name, (2, 1, 16, 2), memory="128Gi")
             self.views.view(NodeResourceTopology).put(nrt)
-        made = node(name, cpu="64", memory="256Gi", labels=labels, **more)
+        # Those of a trace are larger.
+        cpu, memory = ("128", "1Ti") if case == "trace" else ("64", "256Gi")
+        made = node(name, cpu, memory, labels=labels, **more)
         self.views.view(Node).put(made)
         if case == "reservation":
             notes = {"labelSelector": {"matchLabels": {"app": "x"}}}

@@ -55,7 +55,7 @@ def test_merge_with_none_preferred(gate: Gate) -> None:
         "numa: merge, 8 zones x 2, none preferred (all preferred)",
         lambda: numa.merge(machine, [none] * 2),
         lambda: numa.merge(machine, [preferred] * 2),
-        1 / 8,
+        1 / 3,
     )
 
 

@@ -45,7 +45,7 @@ class Search:
         assert self.by_bounds() == self.by_board()
 
     def by_bounds(self) -> int:
-        return self.bounds.best(self.rooms, [1, 1], *self.columns, self.open, self.ranks)
+        return self.bounds.best(self.rooms, [1, 1])
 
     def by_board(self) -> int:
         self.rooms.put(self.board, *self.columns, slice(0, ROWS))

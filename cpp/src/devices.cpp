@@ -89,7 +89,7 @@ void DeviceTable::update_row(std::uint32_t row, std::span<const Device> devices)
 
 // A row that grows moves to the end of the columns; the few slots it leaves stay unused.
 void DeviceTable::widen(std::uint32_t row, std::int32_t width) {
-  Node& node = nodes_[row];
+  Slots& node = nodes_[row];
   if (width <= node.width) return;
   const std::size_t from = node.offset;
   const std::size_t to = places_.size();
@@ -155,28 +155,6 @@ MinorMask DeviceTable::fitting(std::uint32_t row, std::span<const std::int64_t> 
     fit &= enough;
   }
   return fit;
-}
-
-// Best fit of one device in one pass without branches: GPU policies ask this of every node. What
-// would be left over and the minor share a word, so that ties go to the lowest minor; a device that
-// lacks something is below zero, which as an unsigned number is above all others.
-MinorMask DeviceTable::tightest(std::uint32_t row, std::int64_t amount) const {
-  static_assert(kMaxAmount < std::numeric_limits<std::int64_t>::max() / kMaxMinors);
-  const auto amounts = free(row, 0);
-  std::uint64_t best = std::numeric_limits<std::uint64_t>::max();
-  std::int64_t minor = 0;
-  for (const std::int64_t left : amounts) {
-    best = std::min(best, static_cast<std::uint64_t>((left - amount) * kMaxMinors + minor++));
-  }
-  if (best > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) return 0;
-  const MinorMask found = MinorMask{1} << (best % kMaxMinors);
-  if ((found & idle_[row]) == 0) return found;
-  // As in choose(): among untouched devices the lowest minor, whatever their sizes.
-  MinorMask fit = 0;
-  for (std::size_t at = 0; at < amounts.size(); ++at) {
-    fit |= MinorMask{amounts[at] >= amount} << at;
-  }
-  return (fit & ~idle_[row]) == 0 ? fit & (~fit + 1) : found;
 }
 
 MinorMask DeviceTable::choose(std::uint32_t row, const Request& request, Choice choice,

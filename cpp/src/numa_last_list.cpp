@@ -47,7 +47,13 @@ void LastList::choose_size(int size) {
 
 std::vector<Bounds> LastList::bounds(std::span<const Mask> prefixes) {
   std::vector<Bounds> found(prefixes.size());
+  const Singles singles = find_singles();
+  Mask reached = 0;
+  for (const Mask prefix : prefixes) reached |= prefix;
+  // A hint of one zone that some prefix has makes a combination of one zone: none has fewer.
+  if (size_ > 1 && (reached & singles.zones) != 0) choose_size(1);
   for (std::size_t i = 0; i < prefixes.size(); ++i) {
+    if (size_ == 1 && singles.bound(prefixes[i], found[i])) continue;
     const int before = size_;
     if (!collect(prefixes[i])) continue;
     // What came before this prefix is wider than the class.
@@ -56,6 +62,32 @@ std::vector<Bounds> LastList::bounds(std::span<const Mask> prefixes) {
     found[i] = {true, lowest(prefixes[i]), most};
   }
   return found;
+}
+
+LastList::Singles LastList::find_singles() const {
+  Singles singles;
+  for (const Hint& hint : hints_) {
+    const Mask mask = hint.affinity.value_or(0);
+    if (!std::has_single_bit(mask)) continue;
+    const auto zone = static_cast<std::size_t>(std::countr_zero(mask));
+    std::int64_t& most = singles.most[zone];
+    most = contains(singles.zones, zone) ? std::max(most, hint.score) : hint.score;
+    singles.zones |= mask;
+  }
+  return singles;
+}
+
+// Wider hints that share one zone with the prefix add 0, so they matter only to scores below it.
+bool LastList::Singles::bound(Mask prefix, Bounds& bounds) const {
+  const Mask lowest = prefix & (~prefix + 1);
+  if ((lowest & zones) == 0) return false;
+  std::int64_t highest = -1;
+  for (Mask rest = prefix & zones; rest != 0; rest &= rest - 1) {
+    highest = std::max(highest, most[static_cast<std::size_t>(std::countr_zero(rest))]);
+  }
+  if (highest < 0) return false;
+  bounds = {true, lowest, highest};
+  return true;
 }
 
 // The hints of one word that share the fewest zones with the prefix. Of the counts only so many

@@ -2,6 +2,7 @@
 // The last of the lists that are merged, where nearly all combinations end.
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -37,7 +38,16 @@ class LastList {
     int size;  // 0: no hint shares up to size_ zones with the prefix
     std::uint64_t hints;
   };
+  /// The hints of one zone each: mostly they alone tell the bounds of a class of one zone.
+  struct Singles {
+    Mask zones = 0;
+    std::array<std::int64_t, kMaxZones> most{};  // the highest score, by zone
 
+    /// False if wider hints have to be looked at.
+    bool bound(Mask prefix, Bounds& bounds) const;
+  };
+
+  [[nodiscard]] Singles find_singles() const;
   [[nodiscard]] const std::uint64_t* planes(std::size_t word) const {
     return &planes_[word * zones_];
   }

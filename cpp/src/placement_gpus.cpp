@@ -2,11 +2,14 @@
 // Policies that see nothing but GPUs: packing fills what is in use before it opens a node,
 // clustering keeps pods of one kind together. A CPU-only pod is worth the same everywhere.
 #include <algorithm>
+#include <array>
 
 #include "placement_policies.hpp"
 
 namespace koord::placement {
 namespace {
+
+constexpr std::size_t kBlock = 256;  // rows at a time
 
 class Packing final : public RowPolicy<Packing> {
  public:
@@ -15,19 +18,50 @@ class Packing final : public RowPolicy<Packing> {
   Rating rate(const NodeTable& table, ShapeId id, Row row) override {
     const devices::Request& request = table.shape(id).gpus;
     if (request.count == 0) return {0};
+    if (unused(table, row)) return {opening(table, row)};
+    return {filling(table, row, table.gpus().choose(row, request, devices::Choice::kBest))};
+  }
+
+  // A share is looked for on all nodes at once.
+  void rate_all(const NodeTable& table, ShapeId id, std::span<const std::uint8_t> mask,
+                std::span<Rating> ratings) override {
+    const devices::Request& request = table.shape(id).gpus;
+    if (!devices::DeviceTable::is_simple(request)) {
+      RowPolicy::rate_all(table, id, mask, ratings);
+      return;
+    }
+    std::array<MinorMask, kBlock> chosen;
+    for (std::size_t first = 0; first < mask.size(); first += kBlock) {
+      const auto part = mask.subspan(first, std::min(kBlock, mask.size() - first));
+      table.gpus().choose_best(request, static_cast<Row>(first), part, chosen);
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        const auto row = static_cast<Row>(first + i);
+        if (part[i] == 0) continue;
+        ratings[row] = {unused(table, row) ? opening(table, row) : filling(table, row, chosen[i])};
+      }
+    }
+  }
+
+ private:
+  static bool unused(const NodeTable& table, Row row) {
+    return table.gpus().idle(row) == table.gpus().present(row);
+  }
+
+  static std::int32_t opening(const NodeTable& table, Row row) {
+    const auto count = static_cast<std::int32_t>(std::popcount(table.gpus().present(row)));
+    return std::max(33 - count, count);
+  }
+
+  static std::int32_t filling(const NodeTable& table, Row row, MinorMask taken) {
     const devices::DeviceTable& gpus = table.gpus();
-    const MinorMask idle = gpus.idle(row);
-    const auto count = static_cast<std::int32_t>(std::popcount(gpus.present(row)));
-    if (idle == gpus.present(row)) return {std::max(33 - count, count)};
-    const MinorMask taken = gpus.choose(row, request, devices::Choice::kBest);
-    const auto opened = static_cast<std::int32_t>(std::popcount(taken & idle));
-    if (opened > 0) return {std::max(50 - opened, 33)};
+    const auto opened = static_cast<std::int32_t>(std::popcount(taken & gpus.idle(row)));
+    if (opened > 0) return std::max(50 - opened, 33);
     std::int64_t free_percent = 0;
     for (MinorMask rest = taken; rest != 0; rest &= rest - 1) {
       const auto minor = static_cast<std::size_t>(std::countr_zero(rest));
       free_percent += gpus.free(row, 0)[minor] * 100 / kGpuMilli;
     }
-    return {static_cast<std::int32_t>(std::max<std::int64_t>(100 - free_percent / 10, 50))};
+    return static_cast<std::int32_t>(std::max<std::int64_t>(100 - free_percent / 10, 50));
   }
 };
 

@@ -96,3 +96,59 @@ TEST("devices/a draw is fair and repeatable") {
   for (const int count : drawn) CHECK(count > 900 && count < 1100);
   CHECK_EQ(koord::SplitMix64(0).next(), 0xe220a8397b1dcdafU);
 }
+
+// The rule of choose() with kBest for one device, minor by minor.
+MinorMask best_slowly(const DeviceTable& table, std::uint32_t row, std::int64_t amount) {
+  int best = -1;
+  int lowest = -1;
+  bool all_idle = true;
+  for (int minor = 0; minor < table.width(row); ++minor) {
+    const std::int64_t left = table.free(row, 0)[static_cast<std::size_t>(minor)];
+    if (left < amount) continue;
+    if (lowest < 0) lowest = minor;
+    all_idle = all_idle && ((table.idle(row) >> minor) & 1) != 0;
+    if (best < 0 || left < table.free(row, 0)[static_cast<std::size_t>(best)]) best = minor;
+  }
+  if (best < 0) return 0;
+  return MinorMask{1} << (all_idle ? lowest : best);
+}
+
+// Nodes of none to 64 devices, of few sizes and much the same use, so that ties are common.
+DeviceTable uneven_table(koord::SplitMix64& random) {
+  DeviceTable table({"core", "memory"});
+  for (std::uint32_t row = 0; row < 40; ++row) {
+    std::vector<Device> devices;
+    const auto width = static_cast<int>(random.below(row % 8 == 0 ? 64 : 12));
+    for (int minor = 0; minor < width; ++minor) {
+      const auto size = static_cast<std::int64_t>(random.below(4)) * 50;
+      if (random.below(6) != 0) devices.push_back({.minor = minor, .total = {size, 10}});
+    }
+    table.add_row(devices);
+    if (random.below(4) == 0) continue;  // a node that nobody uses
+    for (int minor = 0; minor < table.width(row); ++minor) {
+      const auto much = static_cast<std::int64_t>(random.below(4)) * 25;
+      table.charge(row, minor, std::vector<std::int64_t>{much, random.below(4) == 0 ? 5 : 0});
+    }
+  }
+  return table;
+}
+
+TEST("devices/the best device of each of many rows, minor by minor") {
+  koord::SplitMix64 random(20261128);
+  for (int round = 0; round < 200; ++round) {
+    const DeviceTable table = uneven_table(random);
+    const Request request{{1 + static_cast<std::int64_t>(random.below(120)), 0}, 1};
+    std::vector<std::uint8_t> mask(table.rows());
+    for (auto& each : mask) each = static_cast<std::uint8_t>(random.below(4) != 0);
+    constexpr MinorMask kUntouched = 0x5eed;
+    std::vector<MinorMask> chosen(mask.size(), kUntouched);
+    const auto first = static_cast<std::uint32_t>(random.below(mask.size()));
+    table.choose_best(request, first, std::span(mask).subspan(first),
+                      std::span(chosen).subspan(first));
+    for (std::uint32_t row = 0; row < mask.size(); ++row) {
+      const MinorMask slowly = best_slowly(table, row, request.each[0]);
+      CHECK_EQ(table.choose(row, request, Choice::kBest), slowly);
+      CHECK_EQ(chosen[row], row >= first && mask[row] != 0 ? slowly : kUntouched);
+    }
+  }
+}

@@ -40,7 +40,7 @@ TEST("placement_bounds/rows are looked at where the best may be") {
   RowBounds bounds;
   bounds.update(table.columns(), table.all(), table.open, table.ranks);
   const auto best = [&](std::int64_t amount, const RowAnswers& answers = {}) {
-    return bounds.best(rooms(amount), kWeights, table.columns(), table.open, table.ranks, answers);
+    return bounds.best(rooms(amount), kWeights, answers);
   };
   CHECK_EQ(best(10), 0);
   CHECK_EQ(bounds.looked_at(), std::size_t{32});
@@ -68,13 +68,33 @@ TEST("placement_bounds/answers by row count as those of a board") {
   RowAnswers answers;
   answers.masks.emplace_back(mask);
   answers.ratings.push_back({{.weight = 2, .normalization = Normalization::kDefault}, raw});
-  CHECK_EQ(bounds.best(rooms(10), kWeights, table.columns(), table.open, table.ranks, answers),
-           100);
+  CHECK_EQ(bounds.best(rooms(10), kWeights, answers), 100);
   answers.ratings[0].rule.normalization = Normalization::kReversed;
-  CHECK_EQ(bounds.best(rooms(10), kWeights, table.columns(), table.open, table.ranks, answers), 0);
+  CHECK_EQ(bounds.best(rooms(10), kWeights, answers), 0);
   raw[5] = (std::int64_t{1} << 56) + 1;
-  CHECK_THROWS(bounds.best(rooms(10), kWeights, table.columns(), table.open, table.ranks, answers),
-               koord::Exception);
+  CHECK_THROWS(bounds.best(rooms(10), kWeights, answers), koord::Exception);
+}
+
+TEST("placement_bounds/rows are ordered by use where searches look at many") {
+  Table table(640);
+  for (std::size_t row = 0; row < 640; ++row) {
+    table.used[row] = 500 - static_cast<std::int64_t>(row * 37 % 500);
+  }
+  RowBounds bounds;
+  bounds.update(table.columns(), table.all(), table.open, table.ranks);
+  // All blocks have a row of which next to nothing is taken, and the better is the later one.
+  const Rooms finely{{}, {{0, RoomScore(Strategy::kLeast, {{.resource = 0, .request = 1}})}}};
+  const std::int64_t row = bounds.best(finely, kWeights);
+  const std::size_t before = bounds.looked_at();
+  const RowSet some{.index = nullptr, .first = 0, .count = 80};
+  bounds.update(table.columns(), some, table.open, table.ranks);
+  CHECK_EQ(bounds.best(finely, kWeights), row);
+  CHECK(bounds.looked_at() <= before);
+  std::vector<std::uint8_t> mask(640, 0);
+  mask[333] = 1;
+  RowAnswers answers;
+  answers.masks.emplace_back(mask);
+  CHECK_EQ(bounds.best(finely, kWeights, answers), 333);
 }
 
 TEST("placement_bounds/a template takes the amounts of a pod") {

@@ -54,6 +54,7 @@ from koord.controlplane.cel import expression
 from koord.controlplane.frontends import bodies, connections, fair_queue, http
 from koord.controlplane.handlers import create_cache
 from koord.controlplane.kinds.pod import spec_validation
+from koord.controlplane.kinds.validation import part_cache
 from koord.controlplane.patching import field_managers, json_patches
 from koord.controlplane.requests import bodies as requests
 from koord.controlplane.schema.codec import depth
@@ -216,6 +217,9 @@ NUMBERS: dict[str, list[str]] = {
     ],
     "answers about names": [
         f"texts of {text_cache.LONGEST_TEXT} characters", f"{store._MOST_SHARED_LABELS} labels",
+    ],
+    "parts of pods that passed": [
+        number(part_cache.MOST_PARTS), f"of {kib(part_cache.LONGEST_PART_BYTES)} each",
     ],
     "specs that came before": [
         f"{number(spec_validation._KNOWN_SPECS)} and "

@@ -21,9 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.scenes.own_cgroups import left, remove, remove_left
+
 ROOT = Path(__file__).resolve().parents[2]
 CGROUP = Path("/sys/fs/cgroup")
-_PREFIX = "koord-node-"
+_PREFIX = "koord-node"
 _UNSHARE = (
     "unshare", "--mount", "--cgroup", "--pid", "--net", "--ipc", "--uts", "--fork",
     "--kill-child", "--mount-proc",
@@ -63,7 +65,7 @@ def run_inside(module: str, order: dict[str, Any], timeout_seconds: float) -> An
         order: what else it is told.
         timeout_seconds: then all of it is killed.
     """
-    with _directories() as made, tempfile.TemporaryDirectory(prefix="koord-node-") as scratch:
+    with _directories() as made, _scratch() as scratch:
         result = Path(scratch) / "result.json"
         order |= {"result": str(result), "scratch": scratch}
         with Path(scratch, "output").open("wb") as output:
@@ -92,13 +94,21 @@ def _move(made: list[Path]) -> None:
 
 
 @contextlib.contextmanager
+def _scratch() -> Iterator[str]:
+    for folder in left(Path(tempfile.gettempdir()), _PREFIX):
+        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}-{os.getpid()}-") as scratch:
+        yield scratch
+
+
+@contextlib.contextmanager
 def _directories() -> Iterator[list[Path]]:
     found = hierarchies()
     made: list[Path] = []
     try:
         for name, folder in found.items():
-            _sweep(folder)
-            own = folder / f"{_PREFIX}{os.getpid()}-{time.monotonic_ns()}"
+            remove_left(folder, _PREFIX)
+            own = folder / f"{_PREFIX}-{os.getpid()}-{time.monotonic_ns()}"
             own.mkdir()
             made.append(own)
             if name == "cpuset":
@@ -107,26 +117,4 @@ def _directories() -> Iterator[list[Path]]:
         yield made
     finally:
         for folder in made:
-            _remove(folder)
-
-
-def _sweep(folder: Path) -> None:
-    """Removes what a killed run left: directories whose process is gone."""
-    for left in folder.glob(f"{_PREFIX}*-*"):
-        if not Path(f"/proc/{left.name.split('-')[2]}").exists():
-            _remove(left)
-
-
-def _remove(folder: Path) -> None:
-    """Removes a directory that this module made, and ends what is still in it."""
-    for _ in range(200):
-        folders = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
-        for path in sorted(folders, reverse=True):
-            with contextlib.suppress(OSError):
-                for pid in (path / "cgroup.procs").read_text(encoding="ascii").split():
-                    os.kill(int(pid), signal.SIGKILL)
-                path.rmdir()
-        if not folder.exists():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{folder} cannot be removed")
+            remove(folder)

@@ -47,6 +47,7 @@ state = '/run/containerd'
   enable_unprivileged_icmp = false
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     conf_dir = '/run/cni-conf'
+    bin_dirs = ['{cni}']
 [plugins.'io.containerd.nri.v1.nri']
   disable = false
   socket_path = '{nri}'
@@ -65,13 +66,13 @@ def until(what: str, check: Callable[[], Any], seconds: float = _SECONDS) -> Any
     return found
 
 
-def mount_all() -> None:
-    """Mounts of a node's own: cgroups from here down, ``/run``, and what containerd writes."""
+def mount(*arguments: str) -> None:
+    """mount(8)."""
+    subprocess.run(["mount", *arguments], check=True)
 
-    def mount(*arguments: str) -> None:
-        subprocess.run(["mount", *arguments], check=True)
 
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+def mount_cgroups() -> None:
+    """Cgroups from here down, where others expect those of the whole machine."""
     mount("--make-rshared", "/")
     mount("-t", "tmpfs", "-o", "mode=755", "cgroup", str(CGROUP))
     for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
@@ -81,35 +82,28 @@ def mount_all() -> None:
             folder.mkdir()
             named = f"none,{name}" if name.startswith("name=") else name
             mount("-t", "cgroup", "-o", named, "cgroup", str(folder))
+
+
+def mount_all() -> None:
+    """Mounts of a node's own: cgroups from here down, ``/run``, and what containerd writes."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    mount_cgroups()
     for folder in (Path("/run"), Path("/opt")):
         mount("-t", "tmpfs", "-o", "mode=755", "own", str(folder))
     for name in ("cni-conf", "nri", "logs"):
         Path("/run", name).mkdir()
 
 
-class RealNode:
-    """A node; make it first of all, before there are threads.
+class RuntimeNode:
+    """A node with a container runtime, in the mounts of `mount_all`.
 
     Args:
         folder: on a file system that overlays can lie on.
-
-    Attributes:
-        api: the API server.
-        cri: the runtime.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        nursery = Nursery()
-        mount_all()
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
-        self._make_kubepods()
-        self.start_containerd()
-        self._import_images()
-        self.cri = CriClient(SOCKET, Path("/run/logs"))
-        (folder / "api").mkdir()
-        self.api = ApiServer(folder / "api", nursery)
-        self._put_node()
 
     def _start(self, name: str, command: list[str], **environment: str) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -128,7 +122,11 @@ class RealNode:
         """Starts it, and waits until it answers."""
         config = self.folder / "containerd.toml"
         text = _CONFIG.format(
-            root=self.folder / "containerd", socket=SOCKET, pause=PAUSE_IMAGE, nri=NRI_SOCKET
+            root=self.folder / "containerd",
+            socket=SOCKET,
+            pause=PAUSE_IMAGE,
+            nri=NRI_SOCKET,
+            cni=find_package("bridge").parent,
         )
         config.write_text(text, encoding="utf-8")
         folders = [find("containerd").parent, find_package("runc").parent]
@@ -147,13 +145,55 @@ class RealNode:
         call = [str(find("ctr")), "-a", SOCKET, "-n", "k8s.io", *arguments]
         return subprocess.run(call, capture_output=True, text=True, check=False)
 
-    def _import_images(self) -> None:
+    def import_images(self) -> None:
         busybox = find_package("busybox")
         for name, entry in ((IMAGE, ()), (PAUSE_IMAGE, ("/bin/sleep", "1000000"))):
             archive = self.folder / "image.tar"
             write_image(name, archive, busybox, *entry)
             done = self._ctr("images", "import", "--snapshotter", "overlayfs", str(archive))
             assert done.returncode == 0, done.stderr
+
+    # -- all programs -------------------------------------------------------------------------
+
+    def is_synchronized(self) -> bool:
+        """Whether koordlet has told the runtime of all that runs."""
+        if self._programs["koordlet"].poll() is not None:
+            raise AssertionError(f"koordlet ended: {self.log('koordlet')[-3000:]}")
+        try:
+            return bool(self.status()["runtime"].get("synchronized"))
+        except OSError:
+            return False
+
+    def status(self) -> dict[str, Any]:
+        """What koordlet tells of itself."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{_PORT}/status", timeout=20) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found
+
+    def _end(self, name: str, number: signal.Signals) -> None:
+        self._programs[name].send_signal(number)
+        self._programs[name].wait(30)
+
+
+class RealNode(RuntimeNode):
+    """A node whose kubelet is the test; make it first of all, before there are threads.
+
+    Attributes:
+        api: the API server.
+        cri: the runtime.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        nursery = Nursery()
+        mount_all()
+        self._make_kubepods()
+        self.start_containerd()
+        self.import_images()
+        self.cri = CriClient(SOCKET, Path("/run/logs"))
+        (folder / "api").mkdir()
+        self.api = ApiServer(folder / "api", nursery)
+        self._put_node()
 
     # -- the kubelet's part --------------------------------------------------------------------
 
@@ -227,25 +267,6 @@ class RealNode:
         self._start("koordlet", call, agent_mode="hostMode")
         until("koordlet serves the runtime", self.is_synchronized)
 
-    def is_synchronized(self) -> bool:
-        """Whether koordlet has told the runtime of all that runs."""
-        if self._programs["koordlet"].poll() is not None:
-            raise AssertionError(f"koordlet ended: {self.log('koordlet')[-3000:]}")
-        try:
-            return bool(self.status()["runtime"].get("synchronized"))
-        except OSError:
-            return False
-
     def kill_koordlet(self) -> None:
         """kill -9."""
         self._end("koordlet", signal.SIGKILL)
-
-    def status(self) -> dict[str, Any]:
-        """What koordlet tells of itself."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{_PORT}/status", timeout=20) as answer:
-            found: dict[str, Any] = json.load(answer)
-        return found
-
-    def _end(self, name: str, number: signal.Signals) -> None:
-        self._programs[name].send_signal(number)
-        self._programs[name].wait(30)

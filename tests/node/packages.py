@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""runc and a static busybox from Debian, unpacked into a cache: ``python -m tests.node.packages``.
+"""runc, a static busybox and plugins of CNI from Debian, unpacked into a cache:
+``python -m tests.node.packages``.
 
 Nothing is installed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -14,8 +16,12 @@ import tempfile
 from pathlib import Path
 
 # With them what runc is linked against.
-PACKAGES = ("runc", "busybox-static", "libseccomp2")
-_PLACES = {"runc": ("usr/sbin/runc", "usr/bin/runc"), "busybox": ("bin/busybox", "usr/bin/busybox")}
+PACKAGES = ("runc", "busybox-static", "libseccomp2", "containernetworking-plugins")
+_PLACES = {
+    "runc": ("usr/sbin/runc", "usr/bin/runc"),
+    "busybox": ("bin/busybox", "usr/bin/busybox"),
+    "bridge": ("usr/lib/cni/bridge",),
+}
 _LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu")
 
 
@@ -24,15 +30,14 @@ class MissingPackageError(Exception):
 
 
 def cache_folder() -> Path:
-    """``KOORD_NODE_CACHE``, by default a folder of the user's cache."""
-    if named := os.environ.get("KOORD_NODE_CACHE"):
-        return Path(named).absolute()
+    """Of these packages, in ``KOORD_NODE_CACHE``, by default a folder of the user's cache."""
     user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(user) / "koord" / "node"
+    folder = Path(os.environ.get("KOORD_NODE_CACHE") or Path(user) / "koord" / "node").absolute()
+    return folder / hashlib.sha256(repr(PACKAGES).encode()).hexdigest()[:12]
 
 
 def find(program: str) -> Path:
-    """``runc`` or ``busybox``.
+    """``runc``, ``busybox``, or ``bridge``, beside which all plugins of CNI lie.
 
     Raises:
         MissingPackageError: they were not fetched.
@@ -91,7 +96,7 @@ def main() -> int:
     except MissingPackageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"runc and busybox: {cache_folder()}")
+    print(f"runc, busybox, CNI: {cache_folder()}")
     return 0
 
 

@@ -136,6 +136,8 @@ MODULES = (
         {name: f"{_CONTAINERD}/{name}" for name in _CONTAINERD_PROGRAMS},
         tags="no_btrfs no_devmapper no_zfs",
     ),
+    # Not with the control plane's programs: it needs modules that they do not.
+    Module("kubelet", {"kubelet": "k8s.io/kubernetes/cmd/kubelet"}, _stamped(KUBERNETES)),
 )
 
 

@@ -19,6 +19,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 LONG = (
     "hostile/test_neighbours.py",
     "deploy/test_installation.py",
+    "node/cluster/test_cluster.py",
     "node/test_nri.py",
     "loop/test_loop.py",
     "loop/test_kinds_served.py",

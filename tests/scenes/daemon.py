@@ -107,17 +107,12 @@ class Agent:
 
     def rounds(self, name: str) -> list[dict[str, str]]:
         """What a strategy saw and decided in every round that it could finish, as it logged it."""
-        return [
-            {key: value.strip('"') for key, value in _WORD.findall(line)}
-            for line in self._said_rounds(name)
-        ]
+        return rounds_in(self.lines(), name)
 
     def wait_rounds(self, name: str, count: int, seconds: float = 90.0) -> None:
         """Waits for so many more rounds of a strategy."""
-        wanted = len(self._said_rounds(name)) + count
-        wait_until(
-            f"{count} rounds of {name}", seconds, lambda: len(self._said_rounds(name)) >= wanted
-        )
+        wanted = len(self.rounds(name)) + count
+        wait_until(f"{count} rounds of {name}", seconds, lambda: len(self.rounds(name)) >= wanted)
 
     def troubles(self) -> list[str]:
         """What the kernel refused or it could not compute, by now and since its start."""
@@ -130,10 +125,6 @@ class Agent:
     def words(self) -> str:
         """The end of its log, for messages."""
         return "\n".join(self.lines())[-3000:]
-
-    def _said_rounds(self, name: str) -> list[str]:
-        start = f" component=agent.strategies message=round strategy={name} "
-        return [line for line in self.lines() if start in line]
 
     def lines(self) -> list[str]:
         """Its log since its start."""
@@ -153,6 +144,16 @@ class Agent:
         with urllib.request.urlopen(url, timeout=_ANSWER_SECONDS) as answer:
             body: bytes = answer.read()
         return body
+
+
+def rounds_in(lines: Iterable[str], name: str) -> list[dict[str, str]]:
+    """What a strategy saw and decided in every round that it could finish, by its agent's log."""
+    start = f" component=agent.strategies message=round strategy={name} "
+    return [
+        {key: value.strip('"') for key, value in _WORD.findall(line)}
+        for line in lines
+        if start in line
+    ]
 
 
 def free_port() -> int:

@@ -20,12 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.scenes import capabilities, program
+from tests.scenes.own_cgroups import remove, remove_left
 from tests.scenes.tree import V1_HIERARCHIES, V2_CONTROLLERS
 from tests.vm.machine import Guest
 from tests.vm.packages import cache_folder
 
 CGROUP = Path("/sys/fs/cgroup")
 ROOT = Path(__file__).resolve().parents[2]
+_PREFIX = "koord-scene"
 # The kernel's most: the own directory goes before all that others run, which are single processes
 # of the root beside it.
 _SHARES = 262144
@@ -110,7 +112,7 @@ class HierarchiesPlace(Place):
     version = 1
 
     def _perform(self, order: dict[str, Any], timeout_seconds: float) -> Any:
-        name = f"koord-scene-{os.getpid()}-{time.monotonic_ns()}"
+        name = f"{_PREFIX}-{os.getpid()}-{time.monotonic_ns()}"
         order |= {"program": str(program.build()), "own": name}
         with _turn(order["experiment"] in _ALONE), _directories(name):
             return _in_namespaces(order, timeout_seconds)
@@ -131,15 +133,15 @@ class UnifiedPlace(Place):
         self._base = base
 
     def _perform(self, order: dict[str, Any], timeout_seconds: float) -> Any:
-        own = self._base / f"koord-scene-{os.getpid()}-{time.monotonic_ns()}"
+        own = self._base / f"{_PREFIX}-{os.getpid()}-{time.monotonic_ns()}"
         order |= {"program": str(program.build()), "own": str(own)}
         with _turn(alone=True):
-            _remove_left_in(self._base)
+            remove_left(self._base, _PREFIX)
             own.mkdir()
             try:
                 return _in_namespaces(order, timeout_seconds)
             finally:
-                _remove(own)
+                remove(own)
 
 
 def find_unified(environment: Mapping[str, str] = os.environ, proc: str = "/proc") -> UnifiedPlace:
@@ -212,13 +214,7 @@ def _turn(alone: bool) -> Iterator[None]:
 def _remove_left() -> None:
     """Removes what a killed run of these tests left: directories whose process is gone."""
     for hierarchy in V1_HIERARCHIES:
-        _remove_left_in(CGROUP / hierarchy)
-
-
-def _remove_left_in(base: Path) -> None:
-    for folder in base.glob("koord-scene-*-*"):
-        if not Path(f"/proc/{folder.name.split('-')[2]}").exists():
-            _remove(folder)
+        remove_left(CGROUP / hierarchy, _PREFIX)
 
 
 @contextlib.contextmanager
@@ -232,7 +228,7 @@ def _directories(name: str) -> Iterator[None]:
     finally:
         for folder in made:
             if folder.exists():
-                _remove(folder)
+                remove(folder)
 
 
 def _own(hierarchy: str, name: str) -> None:
@@ -273,18 +269,3 @@ def _in_namespaces(order: dict[str, Any], timeout_seconds: float) -> Any:
 def _die_with_parent() -> None:
     # 1 is PR_SET_PDEATHSIG: a test run that is killed takes its experiment along.
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
-def _remove(folder: Path) -> None:
-    """Removes a directory that this module made, with what is still in it."""
-    for _ in range(200):
-        folders = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
-        for path in sorted(folders, reverse=True):
-            with contextlib.suppress(OSError):
-                for pid in (path / "cgroup.procs").read_text(encoding="ascii").split():
-                    os.kill(int(pid), signal.SIGKILL)
-                path.rmdir()
-        if not folder.exists():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{folder} cannot be removed")

@@ -25,7 +25,7 @@ from tests.simulator.colocation.outcomes import outcome
 def _with_descheduler(folder: Path) -> None:
     days = [
         DeschedulingResult(
-            mode, 1, (2.0, 0.0), 2, 0, 9, 0.2, 0.2, 57.0, 1.0, 6000.0,
+            mode, 1, (2.0, 0.0), 2, 0, 9, 0.2, 0.2, 57.0, 1.0, 31.5, 24.0, 27.5, 28.0, 6000.0,
             np.array([[1, 0], [2, 1]]), (0.5, 1.5), 40.0,
         )
         for mode in DeschedulingMode

@@ -124,6 +124,12 @@ class KOORD_API PartitionTable {
   std::vector<std::vector<Partition>> by_size_;
 };
 
+/// Where a row has its minors in columns of them.
+struct Slots {
+  std::size_t offset = 0;
+  std::int32_t width = 0;
+};
+
 /// The device state of many nodes, column by column. Not thread-safe; reads may run together.
 class KOORD_API DeviceTable {
  public:
@@ -215,6 +221,10 @@ class KOORD_API DeviceTable {
   /// 0 when the request does not fit.
   [[nodiscard]] MinorMask choose(std::uint32_t row, const Request& request, Choice choice,
                                  SplitMix64* random = nullptr) const;
+  /// choose() of kBest for a request that is_simple(), for the rows from `first` on whose mask is
+  /// not 0; of the others nothing is written.
+  void choose_best(const Request& request, std::uint32_t first, std::span<const std::uint8_t> mask,
+                   std::span<MinorMask> chosen) const;
   /// Picks minors as Koordinator's default device allocator does: preferred minors, then score,
   /// then minor; devices on preferred PCIe roots are taken in turn, at least one a root where they
   /// suffice. Returns 0 when fewer than `request.count` qualify.
@@ -237,11 +247,6 @@ class KOORD_API DeviceTable {
   void discharge(std::uint32_t row, std::int32_t minor, std::span<const std::int64_t> each);
 
  private:
-  struct Node {
-    std::size_t offset = 0;
-    std::int32_t width = 0;
-  };
-
   void check_devices(std::span<const Device> devices) const;
   void check_minors(std::uint32_t row, MinorMask minors, std::span<const std::int64_t> each) const;
   void widen(std::uint32_t row, std::int32_t width);
@@ -249,6 +254,7 @@ class KOORD_API DeviceTable {
   void summarise(std::uint32_t row);
   [[nodiscard]] bool find_dominant(std::uint32_t row) const;
   [[nodiscard]] MinorMask tightest(std::uint32_t row, std::int64_t amount) const;
+  [[nodiscard]] MinorMask whole_or(std::uint32_t row, std::int64_t amount, MinorMask found) const;
   [[nodiscard]] int pick(std::uint32_t row, MinorMask rest, Choice choice,
                          SplitMix64* random) const;
   [[nodiscard]] MinorMask candidates(std::uint32_t row, const Request& request,
@@ -257,14 +263,14 @@ class KOORD_API DeviceTable {
                                           const Scoring& scoring) const;
 
   std::vector<std::string> resources_;
-  std::vector<Node> nodes_;
+  std::vector<Slots> nodes_;
   std::vector<std::vector<std::int64_t>> free_sums_, total_sums_, largest_;  // by resource
   std::vector<std::uint8_t> dominant_;
   std::vector<MinorMask> present_, idle_, listed_;
   std::vector<std::vector<NumaGroup>> groups_;
   std::vector<std::shared_ptr<const PartitionTable>> partitions_;
   std::vector<std::uint8_t> honours_;
-  // Indexed by resource, then by Node::offset + minor.
+  // Indexed by resource, then by Slots::offset + minor.
   std::vector<std::vector<std::int64_t>> total_, used_, free_;
   std::vector<Place> places_;
 };

@@ -261,23 +261,16 @@ void add_bounds(py::module_& m) {
       .def(
           "best",
           [](RowBounds& bounds, const Rooms& rooms, const std::vector<std::int64_t>& weights,
-             const py::object& allocatable, const py::object& requested, const py::object& nonzero,
-             const Bools& open, const Ints& ranks, const std::vector<Bools>& masks,
+             const std::vector<Bools>& masks,
              const std::vector<std::tuple<std::int64_t, int, Ints>>& ratings) {
-            const auto all = array_of<Ints>(allocatable);
-            const auto taken = array_of<Ints>(requested);
-            const auto counted = array_of<Ints>(nonzero);
-            const Columns columns = columns_of(all, taken, counted);
             RowAnswers answers;
             for (const Bools& mask : masks) answers.masks.push_back(bytes(mask));
             for (const auto& [weight, normalization, raw] : ratings) {
               answers.ratings.push_back({rules_of({{weight, normalization}})[0], ints(raw)});
             }
-            return bounds.best(rooms, weights, columns, bytes(open), ints(ranks), answers);
+            return bounds.best(rooms, weights, answers);
           },
-          py::arg("rooms"), py::arg("weights"), py::arg("allocatable"), py::arg("requested"),
-          py::arg("nonzero"), py::arg("open_rows"), py::arg("ranks"),
-          py::arg("masks") = std::vector<Bools>(),
+          py::arg("rooms"), py::arg("weights"), py::arg("masks") = std::vector<Bools>(),
           py::arg("ratings") = std::vector<std::tuple<std::int64_t, int, Ints>>())
       .def_property_readonly("looked_at", &RowBounds::looked_at);
 }

@@ -319,7 +319,7 @@ class Agent:
             )
         return PodPoller(
             kubelet.pods, self.machine.layout, self.store, self._services.clock,
-            self.options.kubelet_sync_interval,
+            self.options.kubelet_sync_interval, self.machine.groups_root,
         )  # fmt: skip
 
     def _open_executor(self) -> HostExecutor:

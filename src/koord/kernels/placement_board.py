@@ -107,10 +107,10 @@ resources stand."""
 RowBounds = _native.RowBounds
 """``RowBounds()``: of each block of 32 rows the least and the most of every column.
 ``update(allocatable, requested, nonzero, rows, open, ranks)`` reads rows again, at first all that
-have a rank; ``best(rooms, weights, allocatable, requested, nonzero, open, ranks)`` is the row that
-a board would choose, -1 for none: rows are looked at only in blocks that may have it. ``looked_at``
-is how many were. ``masks`` of bool by row, False refuses, and ``ratings``, ``(weight,
-normalization, raw scores by row)``, may come last."""
+have a rank; ``best(rooms, weights, masks=(), ratings=())`` is the row that a board would choose by
+what was read, -1 for none: rows are looked at only in blocks that may have it. ``looked_at`` is how
+many were. Of ``masks``, bool by row, False refuses; ``ratings`` are ``(weight, normalization, raw
+scores by row)``."""
 
 RowClasses = _native.RowClasses
 """``RowClasses(most)``: rows of which all columns are equal are one class, at most so many.

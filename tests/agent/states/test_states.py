@@ -183,13 +183,13 @@ def test_renewed_credentials_reach_the_kubelet() -> None:
 
 
 def test_a_pod_that_is_left_out_at_every_poll_is_told_once(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     clock = VirtualClock(1_700_000_000.0)
 
     async def story() -> None:
         transport, store = Scripted(), StateStore(clock)
-        source = PodPoller(Kubelet(transport).pods, LAYOUT, store, clock, interval_seconds=10)
+        source = PodPoller(Kubelet(transport).pods, LAYOUT, store, clock, 10, tmp_path)
         bad, worse = document("bad"), document("worse")
         bad["metadata"]["uid"] = "../x"  # No directory has such a name.
         worse["metadata"]["labels"] = 1  # Not readable at all.
@@ -210,16 +210,18 @@ def test_a_pod_that_is_left_out_at_every_poll_is_told_once(
     run_virtual(story(), clock)
 
 
-def test_an_outage_keeps_the_pods_and_lets_them_age() -> None:
+def test_an_outage_keeps_the_pods_and_lets_them_age(tmp_path: Path) -> None:
     clock = VirtualClock(1_700_000_000.0)
 
     async def story() -> None:
         transport, store = Scripted(), StateStore(clock)
-        source = PodPoller(Kubelet(transport).pods, LAYOUT, store, clock, interval_seconds=10)
+        source = PodPoller(Kubelet(transport).pods, LAYOUT, store, clock, 10, tmp_path)
         transport.pods(document("a"))
         running = asyncio.create_task(source.run())
         await source.ready()
         first = store.snapshot().pods
+        directory = tmp_path / first.value[0].directory.lstrip("/")
+        directory.mkdir(parents=True)
         await asyncio.sleep(12)
         assert store.snapshot().pods.value is first.value
         assert store.snapshot().pods.age_seconds(clock.monotonic_seconds()) == pytest.approx(2)
@@ -231,6 +233,11 @@ def test_an_outage_keeps_the_pods_and_lets_them_age() -> None:
         kept = store.snapshot().pods
         assert [pod.key for pod in kept.value] == ["default/a"]
         assert kept.age_seconds(clock.monotonic_seconds()) == pytest.approx(42)
+        # The node was emptied: the kubelet has taken its cgroup away.
+        directory.rmdir()
+        await asyncio.sleep(10)
+        none = store.snapshot().pods
+        assert (none.value, none.age_seconds(clock.monotonic_seconds())) == ((), pytest.approx(2))
         transport.pods(document("b"))
         asked = len(transport.asked)
         for _ in range(30):
@@ -239,6 +246,28 @@ def test_an_outage_keeps_the_pods_and_lets_them_age() -> None:
         assert [pod.key for pod in store.snapshot().pods.value] == ["default/b"]
         # Ten at once and five a second: never a poll an event.
         assert 10 <= len(transport.asked) - asked <= 12
+        running.cancel()
+        await asyncio.wait({running})
+
+    run_virtual(story(), clock)
+
+
+def test_a_node_without_pods_is_known_to_have_none(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """As a real kubelet tells of a new node, until the first pod is placed there."""
+    clock = VirtualClock(1_700_000_000.0)
+
+    async def story() -> None:
+        transport, store = Scripted(), StateStore(clock)
+        source = PodPoller(Kubelet(transport).pods, LAYOUT, store, clock, 10, tmp_path)
+        transport.pods()
+        running = asyncio.create_task(source.run())
+        await source.ready()
+        await asyncio.sleep(62)
+        none = store.snapshot().pods
+        assert (none.value, none.age_seconds(clock.monotonic_seconds())) == ((), pytest.approx(2))
+        assert caplog.records == []
         running.cancel()
         await asyncio.wait({running})
 

@@ -105,6 +105,7 @@ def test_against_a_look_at_all(
             found = [n for n in there_selectors if _means(wanted[n], *shapes[number])]
             # Each once, too.
             assert sorted(kept.matching(shapes[number][0], tokens)) == sorted(found)
+            assert kept.may_match(tokens) or not found
     for number in there:
         by_label.remove(number, tokens_of(*shapes[number]))
     for number in there_selectors:
@@ -166,3 +167,8 @@ def test_few_selectors_are_tried_however_many_there_are(monkeypatch: pytest.Monk
     tokens = tokens_of("default", {"tier": "backend", "app": "app-7000"})
     assert list(kept.matching("default", tokens)) == [7000]
     assert tried <= 4
+    assert kept.may_match(tokens)
+    # A label that nobody looks for is told by itself.
+    assert not kept.may_match(tokens_of("default", {"app": "other"}))
+    kept.add(-1, PodSelector(LabelSelector()), -1)
+    assert kept.may_match(tokens_of("default", {"app": "other"}))

@@ -71,12 +71,12 @@ def run(world: World, policy: str, hogs: int = 0, service: int = 0, threshold: i
     return {
         "alone": without.got, "beside": beside.got, "hogs_beside": hogs_beside.got,
         "idle": idle, "busy": busy, "recovered": _allowed(world, policy),
-        "rounds_to_fall": _rounds_to_fall(rounds, world.cpus),
+        "rounds_to_fall": rounds_to_fall(rounds, world.cpus),
         "rounds": [_figures(each) for each in rounds], "troubles": troubles,
     }  # fmt: skip
 
 
-def _rounds_to_fall(rounds: Rounds, cpus: int) -> int | None:
+def rounds_to_fall(rounds: Rounds, cpus: int) -> int | None:
     """How many rounds after the service showed all that it left was all that hogs were allowed.
 
     The first round that shows it counts as one; None where no round does, or they were allowed more

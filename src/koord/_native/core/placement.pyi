@@ -208,11 +208,6 @@ class RowBounds:
         self,
         rooms: Rooms,
         weights: Sequence[int],
-        allocatable: NDArray[np.int64],
-        requested: NDArray[np.int64],
-        nonzero: NDArray[np.int64],
-        open_rows: NDArray[np.bool_],
-        ranks: NDArray[np.int64],
         masks: Sequence[NDArray[np.bool_]] = ...,
         ratings: Sequence[tuple[int, int, NDArray[np.int64]]] = ...,
     ) -> int: ...

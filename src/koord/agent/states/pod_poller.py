@@ -14,6 +14,7 @@ from koord.kube.errors import TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
+    from pathlib import Path
 
     from koord.agent.host.cgroup_layout import CgroupLayout
     from koord.agent.states.pod_state import PodState
@@ -74,7 +75,8 @@ def pod_states(
 class PodPoller:
     """Asks for the pods again and again.
 
-    An error or an empty list keeps the pods that are known, and their age grows.
+    An error keeps the pods that are known, and so does an empty list while one of them is still
+    there: the first that a restarted kubelet tells. Their age grows then.
     Rule: docs/reference/measuring.md#pods-of-the-node.
 
     Args:
@@ -83,6 +85,7 @@ class PodPoller:
         store: where they go.
         clock: for the limit on polls that events cause.
         interval_seconds: between two polls.
+        groups_root: where directories of pods are.
     """
 
     def __init__(
@@ -91,13 +94,15 @@ class PodPoller:
         layout: CgroupLayout,
         store: StateStore,
         clock: Clock,
-        interval_seconds: float = 10.0,
+        interval_seconds: float,
+        groups_root: Path,
     ) -> None:
         self._ask = ask
         self._layout = layout
         self._store = store
         self._clock = clock
         self._interval_seconds = interval_seconds
+        self._groups_root = groups_root
         self._wake = asyncio.Event()
         self._synced = asyncio.Event()
         self._tokens, self._filled_at = _EVENTS_AT_ONCE, clock.monotonic_seconds()
@@ -134,7 +139,7 @@ class PodPoller:
         except (KoordError, TransportError, TimeoutError) as error:
             self._failed(str(error) or "no answer in time")
             return
-        if not pods and self._synced.is_set():
+        if not pods and self._has_cgroup():
             self._failed("an empty list, the pods that were known stay")
             return
         if self._failure:
@@ -144,6 +149,11 @@ class PodPoller:
         states = pod_states(pods, self._layout, before, self._left_out)
         self._store.put(SnapshotPart.PODS, states)
         self._synced.set()
+
+    def _has_cgroup(self) -> bool:
+        """Whether a pod that is known has its cgroup."""
+        known = self._store.unchecked_pods
+        return any((self._groups_root / state.directory.lstrip("/")).exists() for state in known)
 
     def _failed(self, reason: str) -> None:
         if reason != self._failure:

@@ -16,6 +16,9 @@ V = TypeVar("V")
 LARGE_SIZE = 32 << 10
 """From which on an entry of a :class:`TieredTable` is a large one."""
 
+# Who gives, gives one in so many of what all may have: who has most is not asked for each entry.
+_GIVEN = 256
+
 
 class SizeBudget:
     """What some tables may have together: the one that has most gives, its oldest entry first.
@@ -89,9 +92,16 @@ class BoundedTable(Generic[K, V]):
         while len(entries) > self._most:
             dropped = self._drop()
         while (table := budget.giver()) is not None:
-            gone = table._drop()
+            gone = table._give(budget.most - budget.most // _GIVEN)
             if table is self:
                 dropped = gone
+        return dropped
+
+    def _give(self, most: int) -> V:
+        """Drops the oldest entries until all tables have no more, or this one has a single one."""
+        dropped = self._drop()
+        while self._budget.size > most and len(self._entries) > 1:
+            dropped = self._drop()
         return dropped
 
     def _drop(self) -> V:

@@ -253,6 +253,11 @@ class SelectorsByLabel(Generic[V]):
                     if selector.matches(namespace, having):
                         yield value
 
+    def may_match(self, tokens: Iterable[LabelToken]) -> bool:
+        """Whether any selector may mean pods with these tokens; where not, none does."""
+        under = self._under
+        return None in under or not under.keys().isdisjoint(tokens)
+
     def _rarest(self, selector: PodSelector) -> tuple[LabelToken | None, ...]:
         if not selector.wanted:
             return (None,)

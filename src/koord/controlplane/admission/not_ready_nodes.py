@@ -29,7 +29,8 @@ class DefaultTolerationSeconds(AdmissionPlugin):
             return
         spec = attributes.document["spec"]
         tolerations: list[dict[str, Any]] = spec.get("tolerations") or []
-        missing = [key for key in _KEYS if not _tolerated(tolerations, key)]
+        tolerated = _tolerated(tolerations)
+        missing = [key for key in _KEYS if key not in tolerated] if "" not in tolerated else ()
         if missing:
             spec["tolerations"] = tolerations + [
                 {
@@ -42,11 +43,13 @@ class DefaultTolerationSeconds(AdmissionPlugin):
             ]
 
 
-def _tolerated(tolerations: list[dict[str, Any]], key: str) -> bool:
-    return any(
-        entry.get("key", "") in (key, "") and entry.get("effect", "") in ("NoExecute", "")
+def _tolerated(tolerations: list[dict[str, Any]]) -> set[str]:
+    """The keys of taints that evict and are tolerated; the empty one is all keys."""
+    return {
+        entry.get("key", "")
         for entry in tolerations
-    )
+        if entry.get("effect", "") in ("NoExecute", "")
+    }
 
 
 class TaintNewNodes(AdmissionPlugin):

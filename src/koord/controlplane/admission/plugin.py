@@ -45,13 +45,13 @@ class LookupCache(Generic[T]):
     """
 
     def __init__(self, reader: Reader, storage: str, look_up: Callable[[str], T]) -> None:
-        self._reader, self._storage, self._look_up = reader, storage, look_up
+        self._generations_of, self._storage, self._look_up = reader.generations, storage, look_up
         self._generations: tuple[int, ...] = ()
         self._known: dict[str, T] = {}
 
     def get(self, key: str = "") -> T:
         """What the look-up gives for a key, now."""
-        generations = self._reader.generations(self._storage)
+        generations = self._generations_of(self._storage)
         if generations != self._generations:
             self._known.clear()
             self._generations = generations

@@ -19,7 +19,7 @@ from koord.controlplane.storage.collection import Change, Collection, Entry, His
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from koord.base.documents import Document
 
@@ -98,10 +98,12 @@ class Store:
         """All that were asked for."""
         return list(self._collections.values())
 
-    def generations(self, storages: Iterable[str]) -> tuple[int, ...]:
+    def generations(self, storages: Sequence[str]) -> tuple[int, ...]:
         """How many steps there were in each of some collections."""
         known = self._collections
         try:
+            if len(storages) == 1:  # as rules ask, several times a write
+                return (known[storages[0]].generation,)
             return tuple([known[name].generation for name in storages])
         except KeyError:
             return tuple([self.collection(name).generation for name in storages])

@@ -19,7 +19,8 @@ _RUN = {"seed", "seconds"}
 _FIGURES = {
     "rounds", "hot_node_minutes_percent", "moves", "undone", "suppressions",
     "latency_sensitive_short_pod_minutes_percent", "bound_short_pod_minutes_percent",
-    "cpu_utilisation_percent", "services_above_batch_line_percent", "batch_core_hours",
+    "cpu_utilisation_percent", "services_above_batch_line_percent", "cpu_services_percent",
+    "cpu_batch_percent", "batch_offered_percent", "batch_requested_percent", "batch_core_hours",
 }  # fmt: skip
 
 

@@ -382,3 +382,15 @@ def test_the_weight_that_was_filled_in_is_a_metric_until_the_quota_goes() -> Non
     replica.views.view(ElasticQuota).put(quota("q"))
     replica.views.view(ElasticQuota).remove("default/q")
     assert "elasticquota_name" not in replica.given.metrics.expose().decode()
+
+
+def test_a_weight_of_more_than_integers_hold_is_a_metric_too() -> None:
+    """koord-scheduler's own quotas have a fifth of 64 bits; people write more."""
+    replica = world()
+    handler = HANDLERS[MUTATE_QUOTA](replica.given)
+    amounts = {"cpu": "1844674407370955161", "memory": "100E", "pods": "1500m", "x": "3Gi"}
+    asyncio.run(asked(handler, request("CREATE", quota("q", max=amounts))))
+    shown = replica.given.metrics.expose().decode()
+    for name, number in (("cpu", 1844674407370955161.0), ("memory", 1e20), ("pods", 1.5)):
+        assert f'resource_name="{name}"}} {number!r}\n' in shown
+    assert 'resource_name="x"} 3.221225472e+09\n' in shown

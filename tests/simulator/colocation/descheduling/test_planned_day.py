@@ -62,6 +62,10 @@ def test_an_account_of_minutes_is_that_of_the_day(results: list[DeschedulingResu
         hot = 100.0 * each.hot_by_minute.sum(axis=0) / (90 * 10)
         assert each.hot_percent == pytest.approx(hot.tolist())
         assert len(each.move_minutes) == each.moves
+        assert each.cpu_batch_percent == each.batch_requested_percent == 0
+        assert each.cpu_services_percent == pytest.approx(each.cpu_percent - 100 * day().system.cpu)
+        # What services do not use below the line is offered.
+        assert each.batch_offered_percent > 60 - each.cpu_percent
     without, _, planned = results
     # Without batch pods nobody takes what services leave: as much is in use wherever they run.
     assert planned.cpu_percent == pytest.approx(without.cpu_percent, rel=0.01)

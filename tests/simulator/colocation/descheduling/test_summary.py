@@ -20,7 +20,8 @@ _MODES = list(DeschedulingMode)
 def _result(mode: DeschedulingMode, seed: int, hot: float, moves: int) -> DeschedulingResult:
     return DeschedulingResult(
         mode, seed, (hot, hot / 10), moves, 0, 900, 0.25, 0.25, 57.5 - moves / 50,
-        1.0 - moves / 50, 6000.0, np.array([[1, 0], [2, 1]]), (0.5,) * moves, 40.0,
+        1.0 - moves / 50, 31.5, 24.0, 27.5, 28.0, 6000.0, np.array([[1, 0], [2, 1]]),
+        (0.5,) * moves, 40.0,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api.kinds.quota import ElasticQuota
+from koord.kernels.quantity import Format
 
 if TYPE_CHECKING:
     from koord.controllers.webhook.framework.handler import HandlerDependencies
@@ -49,7 +50,9 @@ class SharedWeights:
         self._resources[name] = tuple(most)
         self._series += len(most)
         for resource, amount in most.items():
-            self._gauge.labels(name, resource).set(amount.milli() / 1000)
+            # Not by an integer: koord-scheduler's own quotas have more than its thousandths hold.
+            number = float(str(amount.with_format(Format.DECIMAL_EXPONENT)))
+            self._gauge.labels(name, resource).set(number)
 
     def _forget(self, name: str) -> None:
         resources = self._resources.pop(name, ())

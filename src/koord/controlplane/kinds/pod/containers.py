@@ -14,6 +14,7 @@ from koord.controlplane.kinds.pod.probes import PROBES, check_probes
 from koord.controlplane.kinds.pod.security_context import check_container_security
 from koord.controlplane.kinds.pod.volumes import check_field, check_relative, check_resource_field
 from koord.controlplane.kinds.validation import names
+from koord.controlplane.kinds.validation.part_cache import ValidParts, checked_once
 from koord.controlplane.kinds.validation.resources import check_requirements
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ _ENV_FIELDS = frozenset(
         "status.podIPs",
     ]
 )
+_containers = ValidParts()
 _ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+
+check_amounts = checked_once(check_requirements)
 
 
 def check_containers(
@@ -54,14 +58,7 @@ def check_containers(
         return
     seen: set[str] = set()
     for index, container in enumerate(containers):
-        where = f"{path}.containers[{index}]"
-        _check_common(container, where, volumes, causes)
-        name = container.get("name", "")
-        if name in seen:
-            causes.duplicate(f"{where}.name", name)
-        seen.add(name)
-        check_probes(container, where, causes)
-        _check_restart_policy(container, where, causes)
+        _check_container(container, f"{path}.containers[{index}]", volumes, seen, causes)
     _check_host_ports(containers, f"{path}.containers", causes)
     for index, container in enumerate(spec.get("initContainers") or ()):
         where = f"{path}.initContainers[{index}]"
@@ -78,6 +75,29 @@ def check_containers(
             for kind in ("lifecycle", *PROBES):
                 if kind in container:
                     causes.forbidden(f"{where}.{kind}", _ONLY_SIDECARS)
+
+
+def _check_container(
+    container: Document, path: str, volumes: Mapping[str, Document], seen: set[str], causes: Causes
+) -> None:
+    name, text = container.get("name", ""), _containers.text_of(container)
+    # Of what is not in the container its checks look at the volumes alone.
+    if _containers.has(text) and all(
+        mount["name"] in volumes for mount in container.get("volumeMounts") or ()
+    ):
+        if name in seen:
+            causes.duplicate(f"{path}.name", name)
+        seen.add(name)
+        return
+    before = len(causes)
+    _check_common(container, path, volumes, causes)
+    if name in seen:
+        causes.duplicate(f"{path}.name", name)
+    seen.add(name)
+    check_probes(container, path, causes)
+    _check_restart_policy(container, path, causes)
+    if len(causes) == before and not container.get("volumeDevices"):
+        _containers.add(text)
 
 
 def check_pod_only(spec: Document, path: str, causes: Causes) -> None:
@@ -127,7 +147,7 @@ def _check_common(
     if devices := container.get("volumeDevices"):
         _check_devices(devices, volumes, f"{path}.volumeDevices", causes)
     if resources := container.get("resources"):
-        check_requirements(resources, f"{path}.resources", causes)
+        check_amounts(resources, f"{path}.resources", causes)
     if security := container.get("securityContext"):
         check_container_security(security, f"{path}.securityContext", causes)
 
@@ -178,7 +198,7 @@ def _check_env(variables: list[Document], path: str, causes: Causes) -> None:
             causes.invalid_all(f"{path}[{index}].name", name, whys)
         if (source := variable.get("valueFrom")) is not None:
             where = f"{path}[{index}].valueFrom"
-            _check_env_source(source, where, causes)
+            _check_source(source, where, causes)
             if variable.get("value"):
                 causes.invalid(where, "", "may not be specified when `value` is not empty")
 
@@ -198,6 +218,9 @@ def _check_env_source(source: Document, path: str, causes: Causes) -> None:
             check_resource_field(reference, where, causes)
         elif kind != "fileKeyRef":
             _check_key_reference(reference, where, causes)
+
+
+_check_source = checked_once(_check_env_source)
 
 
 def _check_key_reference(reference: Document, path: str, causes: Causes) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from koord.api.protocol.qos import qos_from_resources
 from koord.base.documents import Document
 from koord.base.memory.text_cache import text_cache
@@ -23,6 +25,7 @@ _HOOKS = ("postStart", "preStop")
 _MODES = frozenset(("secret", "configMap", "downwardAPI", "projected"))
 DEFAULT_MODE = 0o644
 _QOS_RESOURCES = ("cpu", "memory")
+_encode, _decode = msgspec.json.Encoder().encode, msgspec.json.Decoder(list[dict[str, Any]]).decode
 _NO_AMOUNTS: dict[str, Quantity] = {}
 
 
@@ -279,7 +282,13 @@ def qos_class(spec: Document) -> str:
     else:
         containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
         owners = [each.get("resources") or {} for each in containers]
-    amounts = ((_amounts(each, "requests"), _amounts(each, "limits")) for each in owners)
+    return _qos_of(_encode(owners).decode())
+
+
+@text_cache(4096)
+def _qos_of(owners: str) -> str:
+    """The class of a pod whose amounts are those of a text: few pods ask for what none did."""
+    amounts = ((_amounts(each, "requests"), _amounts(each, "limits")) for each in _decode(owners))
     return qos_from_resources(amounts).value
 
 

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from koord.base.documents import Document
 from koord.controlplane.kinds.validation import names
 from koord.controlplane.kinds.validation.causes import NOT_NEGATIVE
+from koord.controlplane.kinds.validation.part_cache import checked_once
 
 if TYPE_CHECKING:
     from koord.controlplane.kinds.validation.causes import Causes
@@ -33,7 +35,7 @@ def check_probes(container: Document, path: str, causes: Causes) -> None:
     """Adds what is wrong with all probes and hooks of a container that may have them."""
     for kind in PROBES:
         if (probe := container.get(kind)) is not None:
-            _check_probe(kind, probe, f"{path}.{kind}", causes)
+            _CHECKS[kind](probe, f"{path}.{kind}", causes)
     if lifecycle := container.get("lifecycle"):
         for hook, action in lifecycle.items():
             if isinstance(action, dict):
@@ -54,6 +56,9 @@ def _check_probe(kind: str, probe: Document, path: str, causes: Causes) -> None:
             causes.invalid(f"{path}.terminationGracePeriodSeconds", grace, why)
     if kind != "readinessProbe" and probe.get("successThreshold") != 1:
         causes.invalid(f"{path}.successThreshold", probe.get("successThreshold"), "must be 1")
+
+
+_CHECKS = {kind: checked_once(partial(_check_probe, kind)) for kind in PROBES}
 
 
 def _check_handler(action: Document, path: str, causes: Causes) -> None:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from koord.base.documents import Document
-from koord.controlplane.kinds.pod.containers import check_containers, check_pod_only
+from koord.controlplane.kinds.pod.containers import check_amounts, check_containers, check_pod_only
 from koord.controlplane.kinds.pod.security_context import check_pod_security
 from koord.controlplane.kinds.pod.volumes import check_volumes
 from koord.controlplane.kinds.validation import names
 from koord.controlplane.kinds.validation.causes import Causes
 from koord.controlplane.kinds.validation.object_meta import check_annotations, check_labels
-from koord.controlplane.kinds.validation.resources import check_requirements
+from koord.controlplane.kinds.validation.part_cache import checked_once
 from koord.controlplane.kinds.validation.scheduling import (
     check_affinity,
     check_gates,
@@ -196,14 +196,14 @@ def _check_tokens(volumes: list[Document], causes: Causes) -> None:
 
 
 _PARTS: tuple[tuple[str, Callable[[Any, str, Causes], object]], ...] = (
-    ("resources", check_requirements),
+    ("resources", check_amounts),
     ("nodeSelector", check_labels),
     ("securityContext", check_pod_security),
-    ("affinity", check_affinity),
+    ("affinity", checked_once(check_affinity)),
     ("readinessGates", _check_readiness_gates),
     ("schedulingGates", check_gates),
-    ("topologySpreadConstraints", check_spread),
-    ("tolerations", check_tolerations),
+    ("topologySpreadConstraints", checked_once(check_spread)),
+    ("tolerations", checked_once(check_tolerations)),
     ("hostAliases", _check_aliases),
 )
 _NAMES: tuple[tuple[str, Callable[[str], names.NameErrors]], ...] = (

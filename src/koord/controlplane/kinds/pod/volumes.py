@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from koord.base.documents import Document
 from koord.controlplane.kinds.validation import names
+from koord.controlplane.kinds.validation.part_cache import ValidParts
 from koord.controlplane.kinds.validation.quantities import ZERO, parsed
 
 if TYPE_CHECKING:
@@ -41,11 +42,16 @@ CONTAINER_RESOURCES = (
     "requests.ephemeral-storage",
     "requests.memory",
 )
+_volume_lists = ValidParts()
 
 
 def check_volumes(volumes: list[Document], path: str, causes: Causes) -> dict[str, Document]:
     """Adds what is wrong with ``spec.volumes``; gives the good ones by name."""
+    text = _volume_lists.text_of(volumes)
+    if _volume_lists.has(text):
+        return {volume["name"]: volume for volume in volumes}
     known: dict[str, Document] = {}
+    wrong = len(causes)
     for index, volume in enumerate(volumes):
         name = volume.get("name", "")
         before = len(causes)
@@ -59,6 +65,8 @@ def check_volumes(volumes: list[Document], path: str, causes: Causes) -> dict[st
             causes.duplicate(f"{path}[{index}].name", name)
         if len(causes) == before:
             known[name] = volume
+    if len(causes) == wrong:
+        _volume_lists.add(text)
     return known
 
 

@@ -11,12 +11,15 @@ never too little. Nulls of structs pass and are looked for elsewhere.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import msgspec
 
 from koord.api.patching.shapes import ANY, LIST, MAP, SCALAR, STRUCT, Shape
 from koord.controlplane.schema.codec.scalars import canonical_quantity, canonical_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _typed_dict: Any = TypedDict  # of fields that are known at run time alone
 
@@ -60,7 +63,7 @@ _PLAIN_SCALARS: dict[str, Any] = _SCALARS | {
 def proof(shape: Shape) -> Any | None:
     """The type that proves a document to be of this shape; None for one that holds itself."""
     try:
-        return _type(shape, {}, [])
+        return _Types(_SCALARS, _struct).of(shape)
     except _RecursiveError:
         return None
 
@@ -82,61 +85,59 @@ def document_type(shape: Shape) -> Any | None:
     Unknown fields are left out.
     """
     try:
-        return _plain(shape, {}, [])
+        return _Types(_PLAIN_SCALARS, _plain_struct).of(shape)
     except _RecursiveError:
         return None
 
 
 class _RecursiveError(Exception):
-    pass
+    """A shape that has no type: it holds itself, or is open."""
 
 
-def _type(shape: Shape, known: dict[str, Any], above: list[str]) -> Any:
-    if shape.type == STRUCT:
-        return _struct(shape, known, above)
-    if shape.type in (LIST, MAP):
-        assert shape.element is not None
-        element: Any = _type(shape.element, known, above)
-        return list[element] if shape.type == LIST else dict[str, element]
-    return _SCALARS[shape.type]
+class _Types:
+    """The types of a shape and of all that it holds, structs once each by name.
+
+    Args:
+        scalars: the type of each scalar.
+        struct: makes that of a struct from its fields' types; may raise _RecursiveError.
+    """
+
+    def __init__(
+        self, scalars: dict[str, Any], struct: Callable[[Shape, dict[str, Any]], Any]
+    ) -> None:
+        self._scalars, self._struct = scalars, struct
+        self._known: dict[str, Any] = {}
+
+    def of(self, shape: Shape, above: tuple[str, ...] = ()) -> Any:
+        """The type of a shape within the structs that are named."""
+        if shape.type == STRUCT:
+            if shape.name in above:
+                raise _RecursiveError
+            if shape.name not in self._known:
+                inside = (*above, shape.name)
+                fields = {
+                    key: self.of(field.shape, inside) | None for key, field in shape.fields.items()
+                }
+                self._known[shape.name] = self._struct(shape, fields)
+            return self._known[shape.name]
+        if shape.type in (LIST, MAP):
+            assert shape.element is not None
+            element: Any = self.of(shape.element, above)
+            return list[element] if shape.type == LIST else dict[str, element]
+        return self._scalars[shape.type]
 
 
-def _struct(shape: Shape, known: dict[str, Any], above: list[str]) -> Any:
-    if shape.name in above:
+def _struct(shape: Shape, fields: dict[str, Any]) -> Any:
+    return msgspec.defstruct(
+        shape.name.rpartition(".")[2],
+        [(f"f{number}", kind, None) for number, kind in enumerate(fields.values())],
+        rename={f"f{number}": key for number, key in enumerate(fields)},
+        forbid_unknown_fields=not shape.open,
+        gc=False,
+    )
+
+
+def _plain_struct(shape: Shape, fields: dict[str, Any]) -> Any:
+    if shape.open:
         raise _RecursiveError
-    if shape.name not in known:
-        fields = [
-            (f"f{number}", _type(field.shape, known, [*above, shape.name]) | None, None)
-            for number, field in enumerate(shape.fields.values())
-        ]
-        known[shape.name] = msgspec.defstruct(
-            shape.name.rpartition(".")[2],
-            fields,
-            rename={f"f{number}": key for number, key in enumerate(shape.fields)},
-            forbid_unknown_fields=not shape.open,
-            gc=False,
-        )
-    return known[shape.name]
-
-
-def _plain(shape: Shape, known: dict[str, Any], above: list[str]) -> Any:
-    if shape.type == STRUCT:
-        return _plain_struct(shape, known, above)
-    if shape.type in (LIST, MAP):
-        assert shape.element is not None
-        element: Any = _plain(shape.element, known, above)
-        return list[element] if shape.type == LIST else dict[str, element]
-    return _PLAIN_SCALARS[shape.type]
-
-
-def _plain_struct(shape: Shape, known: dict[str, Any], above: list[str]) -> Any:
-    if shape.name in above or shape.open:
-        raise _RecursiveError
-    if shape.name not in known:
-        fields = {
-            key: _plain(field.shape, known, [*above, shape.name]) | None
-            for key, field in shape.fields.items()
-        }
-        name = shape.name.rpartition(".")[2]
-        known[shape.name] = _typed_dict(name, fields, total=False)
-    return known[shape.name]
+    return _typed_dict(shape.name.rpartition(".")[2], fields, total=False)

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from koord.simulator.colocation.descheduling.movable_services import DeschedulingMode
     from koord.simulator.colocation.descheduling.service_replicas import PodMove
     from koord.simulator.colocation.inputs.scenario import Scenario
-    from koord.simulator.colocation.results.result import DayResult, Ints
+    from koord.simulator.colocation.results.result import DayResult, DaySeries, Ints
+
+    ServicesOfDay = Callable[
+        [DeschedulingMode, VirtualClock, int, Callable[[], bool]], MovableServices
+    ]
 
 _HOUR_SECONDS = 3600.0
 
@@ -43,6 +47,10 @@ class DeschedulingResult(NamedTuple):
         cpu_percent: CPU in use, of all machines over all the time.
         above_line_percent: what services and system use of it on machines where that is more than
             may be offered to batch pods (``cpuReclaimThresholdPercent``), beyond that line.
+        cpu_services_percent: what services use of it.
+        cpu_batch_percent: what batch pods use of it; likewise of all CPU:
+        batch_offered_percent: what the manager offers them.
+        batch_requested_percent: what those that run request, also where less is offered by now.
         batch_core_hours: done by tasks that finished or still run.
         hot_by_minute: how many machines are hot, ``[minutes, len(HOT_PERCENT)]``.
         move_minutes: when each move was, minutes since the start.
@@ -59,6 +67,10 @@ class DeschedulingResult(NamedTuple):
     bound_short_percent: float
     cpu_percent: float
     above_line_percent: float
+    cpu_services_percent: float
+    cpu_batch_percent: float
+    batch_offered_percent: float
+    batch_requested_percent: float
     batch_core_hours: float
     hot_by_minute: Ints
     move_minutes: tuple[float, ...]
@@ -121,8 +133,12 @@ def descheduled_day(
     *,
     progress: Callable[[int], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
+    services: ServicesOfDay = MovableServices,
 ) -> DeschedulingResult:
     """Runs a day on a loop of its own, in virtual time; arguments as of :func:`compare`.
+
+    Args:
+        services: makes what serves the load of the day, of mode, clock, seed and who stops it.
 
     Raises:
         KoordError: settings or arrivals that cannot be.
@@ -130,17 +146,18 @@ def descheduled_day(
     """
     start = time.process_time()
     clock = VirtualClock(WALL_START_SECONDS)
-    services = MovableServices(mode, clock, seed, stopped)
+    movable = services(mode, clock, seed, stopped)
     loop = VirtualLoop(clock)
     try:
-        day = loop.run_until_complete(_day(scenario, seed, services, beside, progress))
+        day = loop.run_until_complete(_day(scenario, seed, movable, beside, progress))
     finally:
         _close(loop)
-    moves, account = services.slots.moves, services.account
+    moves, account = movable.slots.moves, movable.account
     return DeschedulingResult(
         mode, seed, tuple(account.percent().tolist()), len(moves), undone(moves),
         day.suppressions, day.short_pod_minutes_percent, _bound_short_percent(day),
-        day.cpu_utilisation_percent, account.above_line_percent(), day.batch_core_hours,
+        day.cpu_utilisation_percent, account.above_line_percent(),
+        *_shares_of_cpu(day.series, scenario.cluster_cores), day.batch_core_hours,
         account.by_minute(), tuple(move.seconds / 60 for move in moves),
         time.process_time() - start,
     )  # fmt: skip
@@ -177,6 +194,16 @@ async def _day(
         return found
     finally:
         await services.close()
+
+
+def _shares_of_cpu(series: DaySeries, cores: float) -> tuple[float, float, float, float]:
+    """What services and batch pods use, and these are offered and request, of all CPU."""
+    columns = (
+        series.cpu_services, series.cpu_batch, series.batch_offered_cores,
+        series.batch_requested_cores,
+    )  # fmt: skip
+    services, batch, offered, requested = (100.0 * float(each.mean()) / cores for each in columns)
+    return services, batch, offered, requested
 
 
 def _bound_short_percent(day: DayResult) -> float:

@@ -47,6 +47,10 @@ class MeansOfMode(NamedTuple):
     bound_short_percent: float
     cpu_percent: float
     above_line_percent: float
+    cpu_services_percent: float
+    cpu_batch_percent: float
+    batch_offered_percent: float
+    batch_requested_percent: float
     batch_core_hours: float
 
 
@@ -90,6 +94,10 @@ def _figures(of: DeschedulingResult | MeansOfMode) -> dict[str, Any]:
         "bound_short_pod_minutes_percent": _rounded(of.bound_short_percent),
         "cpu_utilisation_percent": _rounded(of.cpu_percent),
         "services_above_batch_line_percent": _rounded(of.above_line_percent),
+        "cpu_services_percent": _rounded(of.cpu_services_percent),
+        "cpu_batch_percent": _rounded(of.cpu_batch_percent),
+        "batch_offered_percent": _rounded(of.batch_offered_percent),
+        "batch_requested_percent": _rounded(of.batch_requested_percent),
         "batch_core_hours": _rounded(of.batch_core_hours),
     }
 

@@ -49,7 +49,14 @@ def _pod(number: int, kind: int) -> Pod:
             {**spread, "whenUnsatisfiable": "DoNotSchedule"},
             {**spread, "whenUnsatisfiable": "ScheduleAnyway"},
         ]
-    # All of the third sort ask for the same, and differ in nothing that plugins read.
+    if kind == 2:
+        liked = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["z1"]}]}
+        soft = [{"weight": 3, "preference": liked}]
+        more["affinity"] = {
+            "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": soft}
+        }
+        more["nodeSelector"] = {HOSTNAME: f"n{number % NODES:02}"} if number % 4 == 3 else {}
+    # All others of the third sort ask for the same, and differ in nothing that plugins read.
     cpu = 200 if kind % 3 == 2 else 100 + 50 * kind
     return pod(f"p{number}", cpu=f"{cpu}m", labels={"app": app}, **more)
 
@@ -198,6 +205,17 @@ def test_what_comes_seldom_is_searched_for_without_an_entry() -> None:
     often = [stock.decide(pod(f"r{number}", cpu="90m")) for number in range(SEARCHES)]
     assert often[-1].cycle.board is not None
     assert often[-1].row == rows[0]
+
+
+def test_what_stays_with_a_node_does_not_keep_an_entry_in_use_that_lies_far_behind() -> None:
+    stock = _cluster()
+    often = [stock.decide(pod(f"a{number}", nodeSelector={ZONE: "z1"})) for number in range(90)]
+    assert often[-1].cycle.board is not None
+    for row in range(NODES):
+        stock.table.touch(row, Aspect.PODS)
+    seldom = stock.decide(pod("b", nodeSelector={ZONE: "z1"}))
+    assert seldom.cycle.board is None
+    assert seldom.row == often[-1].row
 
 
 def test_of_more_kinds_of_pods_than_are_kept_some_are_found_again() -> None:

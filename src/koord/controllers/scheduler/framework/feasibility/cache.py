@@ -189,7 +189,7 @@ class FeasibilityCache:
         is_large = self._classes.is_large
         if not is_large and entries.behind(key, version) <= search.rows:
             return -1
-        others = self._others(cycle, kernels)
+        others = self._others(cycle, kernels, key)
         weights = self._weights_of(kernels.of.ratings)
         if others is None or weights is None:
             return -1
@@ -197,7 +197,10 @@ class FeasibilityCache:
         if is_large and not others and cycle.allowed is None:
             row = self._best_by_class(key, kernels, weights)
         if others:
-            search = search.asking(stays=all(each.stays for each in others))
+            search = search.asking(
+                stays=all(each.stays for each in others),
+                by_node=all(each.depends == _NODE for each in others),
+            )
         if row < 0 and not entries.keeps(key, version, search):
             masks, ratings = self._row_answers(cycle, others)
             row = self._bounds.best(kernels, weights, masks, ratings)
@@ -236,10 +239,13 @@ class FeasibilityCache:
             self._weights[ratings] = [weight for weight, _ in rules] if plain else None
         return self._weights[ratings]
 
-    def _others(self, cycle: Cycle, kernels: FitKernels) -> list[PluginAnswers] | None:
+    def _others(self, cycle: Cycle, kernels: FitKernels, key: int) -> list[PluginAnswers] | None:
         """Who applies to an attempt beside those with kernels; None where one wants a board."""
-        asked: list[PluginAnswers] = [self._filters[n] for n in kernels.of.filters.numbers]
-        asked += [self._scores[n] for n in kernels.of.scores.numbers]
+        of = kernels.of
+        # Under a key of requests none applies that reads more.
+        filters, scores = of.unread if key < 0 else (of.filters.numbers, of.scores.numbers)
+        asked: list[PluginAnswers] = [self._filters[n] for n in filters]
+        asked += [self._scores[n] for n in scores]
         found = []
         for each in asked:
             if each.applies is None or each.applies(cycle):

@@ -46,6 +46,7 @@ class KernelPlugins(NamedTuple):
         reads: the parts of a pod by which shapes with equal containers differ in what all of these
             answer, as bits of :class:`koord.controllers.cluster.pod_fields.PodField`.
         readers: those that read more where they apply: what tells whether they do.
+        unread: the numbers of those that take part besides, without these, at Filter and at Score.
     """
 
     checks: tuple[int, ...]
@@ -55,6 +56,7 @@ class KernelPlugins(NamedTuple):
     depends: int
     reads: int
     readers: Sequence[Callable[[Cycle], bool]]
+    unread: tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class FitKernels:
@@ -217,7 +219,9 @@ class _KernelSources:
         filters, scores = self._plugins
         depends = reads = 0
         readers = []
+        unread: list[list[int]] = []
         for plugins, kernels in ((filters, checks), (scores, ratings)):
+            unread.append([])
             for plugin in plugins:
                 has_kernel = plugin.number in kernels
                 depends |= plugin.depends if has_kernel else 0
@@ -226,9 +230,13 @@ class _KernelSources:
                     reads |= int(PodField.ALL) if its is None else its
                 elif its:
                     readers.append(plugin.applies)
+                    continue
+                if not has_kernel:
+                    unread[-1].append(plugin.number)
         left = Participants.of(filters, checks), Participants.of(scores, ratings)
         reads = reads if by_requests else int(PodField.ALL)
-        return KernelPlugins(checks, ratings, *left, depends, reads, readers)
+        without = tuple(unread[0]), tuple(unread[1])
+        return KernelPlugins(checks, ratings, *left, depends, reads, readers, without)
 
 
 def _amounts(plugin: Any, name: str, names: Sequence[str]) -> Sequence[str] | None:

@@ -53,15 +53,18 @@ class SearchCost(NamedTuple):
     most_behind: float
     of_entry: int
 
-    def asking(self, *, stays: bool) -> SearchCost:
+    def asking(self, *, stays: bool, by_node: bool = False) -> SearchCost:
         """The cost where plugins without kernels are asked about all rows too, which is dear.
 
         Args:
             stays: what they say of a row stays until the row changes, so that an entry is of use
                 however far behind.
+            by_node: it stays until the node itself changes, so that an entry spares the question,
+                but what pods have changed costs what it costs kernels.
         """
-        most = math.inf if stays else self.most_behind
-        return SearchCost(self.rows + self.of_entry // 2, most, self.of_entry)
+        rows = self.rows + self.of_entry // 2
+        most = self.most_behind if not stays else rows if by_node else math.inf
+        return SearchCost(rows, most, self.of_entry)
 
 
 class KeptEntries:

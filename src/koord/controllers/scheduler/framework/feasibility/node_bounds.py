@@ -85,7 +85,7 @@ class NodeBounds:
             elif changes[2] & _READ:
                 self._bounds.update(*columns, changes[0], table.open, rank)
             self._version = version
-        row = self._bounds.best(kernels.rooms, weights, *columns, table.open, rank, masks, ratings)
+        row = self._bounds.best(kernels.rooms, weights, masks, ratings)
         if not masks and not ratings:
             self._looked_at += (self._bounds.looked_at - self._looked_at) // _SEARCHES
             self._follow_cost()

@@ -97,6 +97,13 @@ class ExistingTerms:
     def __len__(self) -> int:
         return len(self._terms)
 
+    def may_match(self, shape: PodShape) -> bool:
+        """Whether pods of a shape have a label that some term looks for; where not, none matches.
+
+        That is asked of every shape after every new term, and holds of few.
+        """
+        return self._by_label.may_match(tokens_of(shape.namespace, shape.labels))
+
     def matching(self, shape: PodShape, first: int) -> Iterable[ExistingTerm]:
         """The terms that pods of a shape match, of those with a number from the first on."""
         tokens = tokens_of(shape.namespace, shape.labels)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The counts of shapes that pod affinity concerns, of those that came lately.
 
-Most shapes have no terms, and no term of a pod on a node matches them: of these nothing is kept but
-how many of the terms have been looked at.
+Most shapes have no terms, and no term of a pod on a node looks for a label that they have: of these
+nothing is kept. Of those that have such a label it is kept how many of the terms have been looked
+at.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class TermStates:
     def _is_matched(self, shape: PodShape) -> bool:
         """Whether a term of pods on nodes matches pods of a shape, or did."""
         number = len(self._existing)
-        if not number:
+        if not number or not self._existing.may_match(shape):
             return False
         listed = self._existing.generation, self._cleared
         known: tuple[tuple[int, int], int] | None = shape.memo.get(self._memo)
