@@ -2,6 +2,10 @@
 # Two modules: wire (Cython; quantity and cpuset, what koord.api needs, no NumPy) and core
 # (pybind11; every other kernel, one binding file each).
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+# Where another machine's modules are compiled, the interpreter here has another suffix than theirs.
+if(CMAKE_CROSSCOMPILING AND SKBUILD_SOABI)
+  set(Python_SOABI ${SKBUILD_SOABI})
+endif()
 find_package(pybind11 CONFIG REQUIRED)
 set(NATIVE ${CMAKE_CURRENT_SOURCE_DIR}/src/koord/_native)
 

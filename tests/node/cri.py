@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from koord.delivery.nri.messages import types_of
+from koord.delivery.proto import types_of
 
 CRI: Any = types_of("cri.proto", Path(__file__).with_name("cri.proto").read_text(encoding="utf-8"))
 IMAGE, PAUSE_IMAGE = "example.test/busybox:1", "example.test/pause:1"
@@ -68,13 +68,15 @@ class CriClient:
             made.annotations.add(key=key, value=value)
         return made
 
-    def create(self, sandbox: str, pod: CriPod, command: list[str], **resources: Any) -> str:
-        """Makes a container ``main``; gives its id."""
+    def create(
+        self, sandbox: str, pod: CriPod, command: list[str], name: str = "main", **resources: Any
+    ) -> str:
+        """Makes a container; gives its id."""
         made = CRI.ContainerConfig(command=command, log_path=f"{pod.name}.log")
-        made.metadata.name, made.image.image = "main", IMAGE
+        made.metadata.name, made.image.image = name, IMAGE
         made.linux.security_context.namespace_options.network = _HOST_NETWORK
-        for name, value in resources.items():
-            setattr(made.linux.resources, name, value)
+        for key, value in resources.items():
+            setattr(made.linux.resources, key, value)
         asked = CRI.CreateContainerRequest(
             pod_sandbox_id=sandbox, config=made, sandbox_config=self._config(pod)
         )
@@ -100,10 +102,14 @@ class CriClient:
     def remove(self, sandbox: str, container: str = "") -> None:
         """Ends a pod."""
         if container:
-            self._call("StopContainer", CRI.StopContainerRequest(container_id=container))
-            self._call("RemoveContainer", CRI.OneContainer(container_id=container))
+            self.end(container)
         self._call("StopPodSandbox", CRI.Sandbox(pod_sandbox_id=sandbox))
         self._call("RemovePodSandbox", CRI.Sandbox(pod_sandbox_id=sandbox))
+
+    def end(self, container: str) -> None:
+        """Ends a container."""
+        self._call("StopContainer", CRI.StopContainerRequest(container_id=container))
+        self._call("RemoveContainer", CRI.OneContainer(container_id=container))
 
     def output(self, pod: CriPod) -> list[str]:
         """The lines that its container printed."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -22,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # Those that kernels in C++ answer.
 AREAS = ("device", "gang", "loadaware", "quota", "resctrl", "reservation", "topology")
 TABLES = "openb"
+# The variable that names the words which run koord's program, where it is not beside Python.
+PROGRAM = "KOORD_PROGRAM"
 
 
 def digest(value: Any) -> str:
@@ -52,7 +55,9 @@ def tables() -> str:
     given = [
         str(path) for word in words for path in (sorted(ROOT.glob(word)) if "*" in word else [word])
     ]
-    command = [str(Path(sys.executable).parent / program), *given, "-o", "json"]
+    # Another machine's Python is run by an emulator, and so are its programs.
+    default = str(Path(sys.executable).parent / program)
+    command = [*shlex.split(os.environ.get(PROGRAM, default)), *given, "-o", "json"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
     return digest(_timeless(json.loads(done.stdout)))
 

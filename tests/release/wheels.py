@@ -2,8 +2,9 @@
 """Builds, installs and tries the wheels and the sdist: ``python -m tests.release.wheels``.
 
 A wheel for each CPython of `PYTHONS` that is on this machine, compiled against an old C library;
-its tag is what auditwheel finds it worth. Each is installed alone in a new environment, runs the
-README's first example there and gives, bit for bit, the answers of the gcc build in ``.venv``.
+its tag is what auditwheel finds it worth. That for arm64 is tried by an emulator. Each is installed
+alone in a new environment, runs the README's first example there and gives, bit for bit, the
+answers of the gcc build in ``.venv``.
 """
 
 from __future__ import annotations
@@ -12,38 +13,26 @@ import argparse
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
-from tests.release import compiler
+from tests.release import arm64, compiler
 from tests.release.answers import AREAS, TABLES
 from tests.release.engine import ROOT, EngineError, call
 
 DIST = ROOT / "dist"
 WORK = ROOT / "build" / "wheels"
-PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+# The last is compiled here for another machine.
+ARM64 = f"{arm64.PYTHON}-arm64"
+PYTHONS = ("3.11", "3.12", "3.13", "3.14", ARM64)
 BUILD_NEEDS = ("scikit-build-core", "pybind11", "cython", "setuptools-scm", "build")
-PLATFORM = f"manylinux_{compiler.GLIBC.replace('.', '_')}_x86_64"
+TAG = f"manylinux_{compiler.GLIBC.replace('.', '_')}"
 # Link-time optimisation gains nothing here, and to try it builds a whole C++ library.
 DEFINES = "HAS_FLTO=OFF;HAS_FLTO_THIN=OFF"
-
-
-@dataclass(frozen=True)
-class Wheel:
-    """A wheel that was built, installed and tried.
-
-    Attributes:
-        differing: of what its answers are not those of the gcc build.
-    """
-
-    python: str
-    path: Path
-    size: int
-    differing: tuple[str, ...]
 
 
 def interpreter(version: str) -> Path | None:
@@ -95,41 +84,78 @@ def build(version: str, python: Path, tools: Path) -> Path:
     shutil.rmtree(out, ignore_errors=True)
     variables = {
         **os.environ,
-        **compiler.write(WORK / "compilers", tools, "x86_64"),
         "PATH": f"{built.parent}:{os.environ['PATH']}",
-        "SKBUILD_CMAKE_DEFINE": DEFINES,
+        **_target(version, tools),
     }
     # In a folder of its own: that of pyproject.toml is configured for gcc, and stays so.
-    made = WORK / f"cmake-{version}"
+    compiled = WORK / f"cmake-{version}"
     command = (built, "-m", "build", "--no-isolation", "--wheel", "--outdir", out)
-    call(*command, f"-Cbuild-dir={made}", ".", cwd=ROOT, env=variables)
+    call(*command, f"-Cbuild-dir={compiled}", ".", cwd=ROOT, env=variables)
     (wheel,) = out.glob("*.whl")
-    repair = ("auditwheel", "repair", "--plat", PLATFORM, "--only-plat", "-w", DIST, wheel)
+    # Of another machine auditwheel takes no tag by name, and finds the oldest that is right.
+    platform = "auto" if version == ARM64 else f"{TAG}_{_machine(version)}"
+    repair = ("auditwheel", "repair", "--plat", platform, "--only-plat", "-w", DIST, wheel)
     call(tools, "-m", *repair, env={**os.environ, "PATH": f"{tools.parent}:{os.environ['PATH']}"})
-    tag = f"cp{version.replace('.', '')}"
-    return max(DIST.glob(f"koord-*-{tag}-*{PLATFORM}*.whl"), key=lambda path: path.stat().st_mtime)
+    tag = f"cp{version.split('-')[0].replace('.', '')}"
+    made = DIST.glob(f"koord-*-{tag}-*manylinux*_{_machine(version)}*.whl")
+    return max(made, key=lambda path: path.stat().st_mtime)
 
 
-def answers(python: Path, *names: str) -> dict[str, str]:
-    """What `tests.release.answers` prints."""
-    variables = {"PATH": os.environ["PATH"], "HOME": str(WORK), "PYTHONDONTWRITEBYTECODE": "1"}
-    text = call(python, "-m", "tests.release.answers", *names, cwd=ROOT, env=variables)
+def _machine(version: str) -> str:
+    return arm64.MACHINE if version == ARM64 else "x86_64"
+
+
+def _target(version: str, tools: Path) -> dict[str, str]:
+    """The environment that compiles for a machine and its C library."""
+    compilers = compiler.write(WORK / "compilers", tools, _machine(version))
+    if version != ARM64:
+        return {**compilers, "SKBUILD_CMAKE_DEFINE": DEFINES}
+    include = arm64.headers(arm64.root(WORK / "root-arm64"), WORK / "include-arm64")
+    defines = f"{DEFINES};{arm64.defines(include)}"
+    return {**compilers, **arm64.variables(), "SKBUILD_CMAKE_DEFINE": defines}
+
+
+def answers(words: tuple[object, ...], *names: str, **variables: str) -> dict[str, str]:
+    """What `tests.release.answers` prints; the words run a Python."""
+    alone = {"PATH": os.environ["PATH"], "HOME": str(WORK), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = (*words, "-m", "tests.release.answers", *names)
+    text = call(*command, cwd=ROOT, env={**alone, **variables})
     found: dict[str, str] = json.loads(text)
     return found
 
 
-def attempt(version: str, python: Path, wheel: Path, expected: dict[str, str]) -> Wheel:
-    """Installs a wheel where nothing else is, and tries it."""
+def attempt(version: str, python: Path, wheel: Path) -> dict[str, str]:
+    """Installs a wheel where nothing else is, and tries it; its answers."""
     alone = environment(WORK / f"alone-{version}", python, wheel)
-    place = call(alone, "-c", "import koord; print(koord.__file__)", cwd="/").strip()
-    if not Path(place).is_relative_to(alone.parents[1]):
-        raise EngineError(f"{wheel.name}: not the installed one but {place}")
+    _check_import(wheel, alone.parents[1], (alone,), {})
     # Without any extra, as after `pip install koord`; vectors also use what patches objects.
-    got = answers(alone, TABLES)
+    got = answers((alone,), TABLES)
     _pip(alone, f"koord[sim] @ {wheel.as_uri()}")
-    got |= answers(alone, *AREAS)
-    differing = tuple(name for name in expected if got[name] != expected[name])
-    return Wheel(version, wheel, wheel.stat().st_size, differing)
+    return got | answers((alone,), *AREAS)
+
+
+def attempt_arm64(pip: Path, wheel: Path) -> dict[str, str]:
+    """As `attempt`, of the other machine's wheel by its emulated Python."""
+    site = WORK / f"alone-{ARM64}"
+    shutil.rmtree(site, ignore_errors=True)
+    arm64.install(pip, site, wheel)
+    words = arm64.interpreter(arm64.root(WORK / "root-arm64"))
+    variables = {"PYTHONPATH": str(site)}
+    _check_import(wheel, site, words, variables)
+    program = shlex.join((*words, str(site / "bin" / "koord")))
+    got = answers(words, TABLES, **variables, KOORD_PROGRAM=program)
+    arm64.install(pip, site, f"koord[sim] @ {wheel.as_uri()}")
+    return got | answers(words, *AREAS, **variables)
+
+
+def _check_import(
+    wheel: Path, place: Path, words: tuple[object, ...], variables: dict[str, str]
+) -> None:
+    """Raises where what is imported isn't what was installed."""
+    environment = {"PATH": os.environ["PATH"], **variables}
+    text = call(*words, "-c", "import koord; print(koord.__file__)", cwd="/", env=environment)
+    if not Path(text.strip()).is_relative_to(place):
+        raise EngineError(f"{wheel.name}: not the installed one but {text.strip()}")
 
 
 def sdist(tools: Path) -> Path:
@@ -164,7 +190,7 @@ def main(words: list[str]) -> int:
             *BUILD_NEEDS,
         )
         print(f"sdist: {sdist(tools).name}", flush=True)
-        expected = answers(Path(sys.executable))
+        expected = answers((sys.executable,))
         faults = [fault for version in chosen for fault in _version(version, tools, expected)]
     except (EngineError, subprocess.CalledProcessError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -176,17 +202,24 @@ def main(words: list[str]) -> int:
 
 
 def _version(version: str, tools: Path, expected: dict[str, str]) -> list[str]:
-    python = interpreter(version)
-    if python is None:
-        print(f"CPython {version}: not on this machine, so not built and not tried", flush=True)
+    python = interpreter(version.split("-")[0])
+    if python is None or (version == ARM64 and arm64.missing()):
+        print(f"CPython {version}: {_lacking(version)}, so not built and not tried", flush=True)
         return []
     since = time.monotonic()
-    wheel = attempt(version, python, build(version, python, tools), expected)
-    took = time.monotonic() - since
-    print(f"{wheel.path.name}: {wheel.size / (1 << 20):.1f} MiB, {took:.0f} s", flush=True)
-    if wheel.differing:
-        return [f"{wheel.path.name}: other answers than gcc's: {', '.join(wheel.differing)}"]
+    wheel = build(version, python, tools)
+    got = attempt_arm64(tools, wheel) if version == ARM64 else attempt(version, python, wheel)
+    took, size = time.monotonic() - since, wheel.stat().st_size
+    print(f"{wheel.name}: {size / (1 << 20):.1f} MiB, {took:.0f} s", flush=True)
+    differing = [name for name in expected if got[name] != expected[name]]
+    if differing:
+        return [f"{wheel.name}: other answers than gcc's: {', '.join(differing)}"]
     return []
+
+
+def _lacking(version: str) -> str:
+    packages = arm64.missing() if version == ARM64 else []
+    return f"no {' and no '.join(packages)} here" if packages else "not on this machine"
 
 
 if __name__ == "__main__":

@@ -30,6 +30,11 @@ def manager() -> None:
     _run("koord-manager", lambda: _imported("koord.cli.daemons.manager"))
 
 
+def runtime_proxy() -> None:
+    """The script ``koord-runtime-proxy``."""
+    _run("koord-runtime-proxy", lambda: _imported("koord.cli.daemons.runtime_proxy"))
+
+
 def scheduler() -> None:
     """The script ``koord-scheduler``."""
     _run("koord-scheduler", lambda: _built("koord.cli.daemons.scheduler", "koord-scheduler"))

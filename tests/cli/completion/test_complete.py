@@ -28,6 +28,7 @@ from tests.cli.conftest import Run
 CODE = {
     "koord": "main", "koord-scheduler": "scheduler", "koord-manager": "manager",
     "koord-webhook": "webhook", "koord-descheduler": "descheduler", "koordlet": "koordlet",
+    "koord-runtime-proxy": "runtime_proxy",
 }  # fmt: skip
 
 
@@ -74,7 +75,13 @@ def words(line: str, shell: str = "fish") -> list[str] | None:
         ("koord completion ", ["bash", "zsh", "fish"]),
         (
             "koord completion bash koord-",
-            ["koord-scheduler", "koord-manager", "koord-webhook", "koord-descheduler"],
+            [
+                "koord-scheduler",
+                "koord-manager",
+                "koord-webhook",
+                "koord-descheduler",
+                "koord-runtime-proxy",
+            ],
         ),
         ("koord completion -- -", []),
         ("koord bogus ", list(words("koord ") or ())),
@@ -131,7 +138,7 @@ def test_a_script_comes_out_for_each_program(koord: Run, shell: str, program: st
         (["tcsh"], "SHELL: got 'tcsh', expected bash, zsh or fish"),
         (["bash", "koordlte"],
          "PROGRAM: got 'koordlte', expected koord, koord-scheduler, koord-manager, "
-         "koord-webhook, koord-descheduler or koordlet; "
+         "koord-webhook, koord-descheduler, koordlet or koord-runtime-proxy; "
          "did you mean koordlet?"),
     ],
 )  # fmt: skip

@@ -16,7 +16,9 @@ from koord.cli.help.page import Argument, HelpFlag, HelpPage, examples, purpose,
 from koord.cli.options.values import duration_text
 from koord.cli.terminal.text_wrap import wrapped
 
-ENTRIES = {name: name.removeprefix("koord-") for name in PROGRAMS} | {"koord": "main"}
+ENTRIES = {name: name.removeprefix("koord-").replace("-", "_") for name in PROGRAMS} | {
+    "koord": "main"
+}
 
 
 def all_of(command: CommandNode) -> Iterator[HelpPage]:
@@ -35,8 +37,9 @@ def test_the_tree_has_every_verb() -> None:
         "koord resctrl", "koord simulate",
         "koord explain", "koord crds", "koord node", "koord admission", "koord deschedule",
         "koord-scheduler", "koord-manager", "koord-webhook", "koord-descheduler", "koordlet",
+        "koord-runtime-proxy",
     ]  # fmt: skip
-    assert len(PAGES) == 21 + 20
+    assert len(PAGES) == 22 + 20
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -107,6 +110,7 @@ def test_ports_are_on_loopback_unless_told_otherwise() -> None:
     found = {
         flag.names[0]: flag.default
         for name in PROGRAMS
+        if name != "koord-runtime-proxy"
         for flag in program(name).page.flags
         if flag.metavar in ("HOST:PORT", "IP")
     }
@@ -117,6 +121,8 @@ def test_ports_are_on_loopback_unless_told_otherwise() -> None:
         "--address": "127.0.0.1",
         "--addr": "127.0.0.1:9316",
     }
+    (addr,) = (f for f in program("koord-runtime-proxy").page.flags if f.metavar == "HOST:PORT")
+    assert addr.default == "127.0.0.1:9318"
 
 
 def test_exit_statuses_stand_where_they_mean_something() -> None:

@@ -74,6 +74,11 @@ def asks(scene: Scene, _: subprocess.Popen[bytes]) -> bool:
     return bool(scene.accepted)
 
 
+def listens(scene: Scene, _: subprocess.Popen[bytes]) -> bool:
+    """It says that it serves."""
+    return "part=proxy" in (scene.folder / "err").read_text()
+
+
 def says(_: Scene, process: subprocess.Popen[bytes]) -> bool:
     """It has said something."""
     assert process.stdout is not None
@@ -176,6 +181,12 @@ DAEMONS = {
     ),
     "koord-descheduler": Case("--kubeconfig {kubeconfig} --port 0", asks),
     "koordlet": Case("--kubeconfig {kubeconfig} --node-name n --addr 127.0.0.1:0 --dry-run", asks),
+    "koord-runtime-proxy": Case(
+        "--koord-runtimeproxy-endpoint {folder}/kubelet.sock --addr 127.0.0.1:0 "
+        "--remote-runtime-service-endpoint {folder}/runtime.sock --state-dir {folder}/pods "
+        "--runtime-hook-config-dir {folder}/hooks",
+        listens,
+    ),
 }
 
 

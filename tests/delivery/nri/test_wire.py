@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from koord.delivery.nri.connection import RuntimeConnection
-from koord.delivery.nri.messages import NRI, TTRPC, types_of
+from koord.delivery.nri.messages import NRI, TTRPC
 from koord.delivery.nri.multiplexer import (
     MOST_PAYLOAD_BYTES,
     FrameReader,
@@ -29,6 +29,7 @@ from koord.delivery.nri.ttrpc import (
     pack,
     result_of,
 )
+from koord.delivery.proto import types_of
 from tests.delivery.nri.wire import PLUGIN, RUNTIME, call, frame, message, parsed
 
 MESSAGES = st.lists(

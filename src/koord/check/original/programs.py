@@ -26,7 +26,7 @@ TextReader = Callable[[str, str, str], str | None]
 _MEANWHILE = "koord has no program of that name: {}; it may go on beside koord"
 WITHOUT_COUNTERPART: Mapping[str, str] = {
     "koord-device-daemon": _MEANWHILE.format("koordlet reports GPUs and RDMA itself"),
-    "koord-runtime-proxy": _MEANWHILE.format("koordlet's reconciler applies hooks"),
+    "koord-runtime-proxy": "koord's takes the same flags; either may go on with either koordlet",
 }
 """Program of the original to what koord has instead."""
 _EFFECT = re.compile(r"(.*?) ha(?:s|ve) no effect(?:: (.*))?", re.DOTALL)

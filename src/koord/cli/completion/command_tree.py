@@ -70,6 +70,12 @@ def _koordlet() -> CommandNode:
     return CommandNode(koordlet.page(), {}, one_dash=True)
 
 
+def _runtime_proxy() -> CommandNode:
+    from koord.cli.daemons import runtime_proxy
+
+    return CommandNode(runtime_proxy.page(), {}, one_dash=True)
+
+
 def _made_with_typer(command: Any, path: str) -> CommandNode:
     from koord.cli.help.typer_help import page, verbs
 
@@ -86,4 +92,5 @@ _PROGRAMS: dict[str, Callable[[], CommandNode]] = {
     "koord-webhook": _webhook,
     "koord-descheduler": _descheduler,
     "koordlet": _koordlet,
+    "koord-runtime-proxy": _runtime_proxy,
 }

@@ -11,5 +11,6 @@ FILES_STATUS = 3
 
 PROGRAMS = (
     "koord", "koord-scheduler", "koord-manager", "koord-webhook", "koord-descheduler", "koordlet",
+    "koord-runtime-proxy",
 )  # fmt: skip
 """The programs, by the names of their scripts."""

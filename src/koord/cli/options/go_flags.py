@@ -65,6 +65,10 @@ _METAVARS = {
     "pods_from": "kubelet|apiserver",
     "resource_lock": "leases",
     "node_name": "NODE",
+    "_endpoint": "SOCKET",
+    "runtime_mode": "Containerd",
+    "server_key": "LABEL",
+    "server_val": "VALUE",
 }
 # A letter and more: Go takes -name for --name. A level may stand right behind -v.
 _ONE_DASH = re.compile(r"-(?!v[=0-9])[a-z][-_a-z]", re.ASCII)
@@ -72,7 +76,12 @@ _NO_VALUE = re.compile(r"argument (?:-\w/)?(-\S+): expected one argument")
 
 
 def parser(
-    program: str, text: str, options: type[Any], unused: Collection[str]
+    program: str,
+    text: str,
+    options: type[Any],
+    unused: Collection[str],
+    *,
+    cluster: bool = True,
 ) -> argparse.ArgumentParser:
     """A parser with a flag for every field of the options, ``--kubeconfig``, ``-v``, ``--version``.
 
@@ -81,10 +90,12 @@ def parser(
         text: of its help, see :mod:`koord.cli.help.page`.
         options: a dataclass, all of whose fields have defaults.
         unused: flags that are taken and do nothing.
+        cluster: whether it has ``--kubeconfig``.
     """
     made = _Parser(program, allow_abbrev=False, add_help=False)
-    made.page = partial(page, program, text, options)
-    made.add_argument("--kubeconfig", type=Path)
+    made.page = partial(page, program, text, options, cluster=cluster)
+    if cluster:
+        made.add_argument("--kubeconfig", type=Path)
     made.add_argument(
         "-v", "--v", dest="verbosity", type=whole_number("-v", 0, 9), default=_VERBOSITY
     )
@@ -97,18 +108,16 @@ def parser(
     return made
 
 
-def page(program: str, text: str, options: type[Any]) -> HelpPage:
+def page(program: str, text: str, options: type[Any], *, cluster: bool = True) -> HelpPage:
     """The page of help of a program.
 
     Args:
-        program, text, options: as for :func:`parser`.
+        program, text, options, cluster: as for :func:`parser`.
     """
     from koord.cli.help.page import HELP, VERSION, HelpFlag, HelpPage
 
-    flags = [
-        HelpFlag(("--kubeconfig",), "FILE", "how to reach the cluster"),
-        HelpFlag(("-v", "--v"), "LEVEL", "of the log: 0 to 9", str(_VERBOSITY)),
-    ]
+    flags = [HelpFlag(("--kubeconfig",), "FILE", "how to reach the cluster")] if cluster else []
+    flags.append(HelpFlag(("-v", "--v"), "LEVEL", "of the log: 0 to 9", str(_VERBOSITY)))
     for name, kind, said, default in _fields(options):
         names, bare = (_flag(name),), kind is bool
         flags.append(
