@@ -2,7 +2,8 @@
 """``python -m tests.soak MINUTES [PART]``: explores all subjects, or those with a part of a name.
 
 Every subject has an equal share of the time. What fails is kept as a case (tests/data/histories),
-which ``pytest tests/soak`` replays from then on. Exit status 1 if anything failed.
+which ``pytest tests/soak`` replays from then on. ``python -m tests.soak --seeds FIRST-END [PART]``
+plays a history a seed instead, see :mod:`tests.soak.seeds`. Exit status 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from koord.base.errors import one_line
 from tests.soak import cases
+from tests.soak.seeds import run_seeds, seeds_of
 
 if TYPE_CHECKING:
     from tests.soak.subjects import Subject
@@ -62,19 +64,29 @@ def told(error: Exception) -> str:
 
 def main(arguments: list[str]) -> int:
     """See the head of this file."""
+    by_seed = arguments[:1] == ["--seeds"]
     try:
-        minutes = float(arguments[0])
-    except (IndexError, ValueError):
-        print("usage: python -m tests.soak MINUTES [PART]", file=sys.stderr)
+        given = arguments[by_seed]
+        wanted = seeds_of(given) if by_seed else float(given)
+    except (IndexError, ValueError) as error:
+        print("usage: python -m tests.soak MINUTES|--seeds FIRST-END [PART]", file=sys.stderr)
+        print(error, file=sys.stderr)
         return 2
     # Some tests look at the profile when they are imported.
     os.environ.setdefault("KOORD_PROFILE", "soak")
-    from tests.soak.subjects import subjects
+    from tests.soak.subjects import ForkableHistories, subjects
 
     logging.getLogger().addHandler(logging.NullHandler())
-    part = arguments[1] if len(arguments) > 1 else ""
+    part = "".join(arguments[by_seed + 1 :][:1])
     chosen = [each for each in subjects() if part in each.name]
-    end, turns = time.monotonic() + 60 * minutes, list[Turn]()
+    if isinstance(wanted, range):
+        return run_seeds([each for each in chosen if isinstance(each, ForkableHistories)], wanted)
+    return explore_all(chosen, time.monotonic() + 60 * wanted)
+
+
+def explore_all(chosen: list[Subject], end: float) -> int:
+    """A turn of each, which share the time up to a monotonic moment; exit status 1 if any fails."""
+    turns = list[Turn]()
     for left, subject in zip(range(len(chosen), 0, -1), chosen, strict=True):
         turns.append(turn(subject, (end - time.monotonic()) / left))
         print(turns[-1].line, flush=True)

@@ -21,8 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test
 from koord.kernels.cgroup_parse import Version
 from tests.agent.day.plant import PlantFiles
 from tests.agent.test_day import a_day
-from tests.controllers.descheduler.migration.histories import live as migrations
-from tests.controllers.descheduler.planned_histories import live as planned_rounds
+from tests.controllers.descheduler import planned_histories as planned_rounds
+from tests.controllers.descheduler.migration import histories as migrations
 from tests.controllers.scheduler.histories.cluster import History, live
 from tests.controllers.scheduler.histories.steps import HISTORIES, Step, tell
 from tests.controllers.webhook.histories.world import live as admission
@@ -37,7 +37,7 @@ _TESTS = Path(__file__).resolve().parent.parent
 _DAY_ROUNDS, _DAY_STEP = 6, 120
 _ATTACK_SECONDS = 30
 _ADMISSION_STEPS = 200
-_MIGRATION_STEPS = 50
+_MIGRATION_STEPS = 25
 
 
 class OutdatedError(Exception):
@@ -194,6 +194,21 @@ class SeededHistories:
         self._play(*history)
 
 
+class ForkableHistories(SeededHistories):
+    """What begins in a cluster that many seeds may share, see :mod:`tests.soak.seeds`.
+
+    Args:
+        module: where its histories are.
+        name: of that.
+    """
+
+    def __init__(self, name: str, module: Any) -> None:
+        super().__init__(name, module.live, _MIGRATION_STEPS)
+        self.steps = _MIGRATION_STEPS
+        self.points: tuple[str, ...] = module.POINTS
+        self.shape_of, self.started = module.shape_of, module.started
+
+
 class HostileTenant:
     """A neighbour beside one who attacks. A history: seed, seconds of an attack."""
 
@@ -272,8 +287,8 @@ def subjects() -> Iterator[Subject]:
     # Admission through two replicas, migrations and planned rounds by deschedulers that fail.
     yield SeededHistories("controllers/webhook/histories", admission, _ADMISSION_STEPS)
     moves = "controllers/descheduler"
-    yield SeededHistories(f"{moves}/migration/histories", migrations, _MIGRATION_STEPS)
-    yield SeededHistories(f"{moves}/planned_histories", planned_rounds, _MIGRATION_STEPS)
+    yield ForkableHistories(f"{moves}/migration/histories", migrations)
+    yield ForkableHistories(f"{moves}/planned_histories", planned_rounds)
     yield HostileTenant()
     yield HostileHour()
     yield HostileNode()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.migration import PodMigrationJob
@@ -19,32 +19,34 @@ from koord.api.kinds.reservation import Reservation
 from koord.api.kinds.workloads import PodDisruptionBudget
 from koord.api.protocol import keys
 from koord.api.timestamps import seconds_text
-from koord.base import faults
-from koord.base.clock import VirtualClock, VirtualLoop
-from koord.base.faults import FaultPlan, FaultRule
 from koord.controllers.descheduler.migration.arbitration.job_index import is_open
 from koord.controllers.descheduler.migration.arbitration.pod_index import gang_of
-from koord.controlplane.embedded import EmbeddedControlPlane, Options
-from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch
+from tests.controllers.descheduler.migration import histories as migrations
 from tests.controllers.descheduler.migration.histories import (
     ARGS,
-    POINTS,
     CheckedTransport,
     Checks,
+    ClusterShape,
     MigrationHistory,
+    StartedHistory,
+    shape_of,
 )
 from tests.controllers.descheduler.planned_program import (
     BY_LOAD,
-    NOW,
     PlannedProgram,
     configuration,
 )
 from tests.controllers.scheduler.histories.weather import STORMS, StormyTransport
 
 if TYPE_CHECKING:
+    from koord.base.clock import VirtualClock
+    from koord.base.faults import FaultPlan
+    from koord.controlplane.embedded import EmbeddedControlPlane
     from tests.controllers.descheduler.migration.world import World
 
+# Surges are the other histories'.
+POINTS = tuple(point for point in migrations.POINTS if ".surge." not in point)
 POD_MILLI, NODE_MILLI = 1000, 8000
 QUIET_MILLI, BUSY_MILLI = 200, 4000
 HIGH_MILLI = NODE_MILLI * 70 // 100
@@ -80,22 +82,23 @@ class PlannedChecks(Checks):
         fresh = self._world.clock.wall_seconds() - at < _ON_ITS_WAY_SECONDS
         return max(before, self.reported[name]) if fresh else self.reported[name]
 
-    async def before_eviction(self, name: str) -> None:
+    def before_eviction(self, name: str) -> None:
         """A pod that a plan moves goes once its place is held elsewhere."""
-        await super().before_eviction(name)
-        with suppress(ApiError):
-            pod = await self._world.client.get(Pod, name, "default")
-            for job in await self._world.jobs():
-                ref = job.spec.pod_ref
-                own = ref is not None and ref.uid == pod.metadata.uid and is_open(job)
-                if own and keys.PLANNED_NODE in job.metadata.annotations:
-                    await self._check_place(job, pod)
+        super().before_eviction(name)
+        pod = self.stored.get(Pod, name, "default")
+        for job in self.stored.all(PodMigrationJob):
+            ref = job.spec.pod_ref
+            own = pod and ref is not None and ref.uid == pod.metadata.uid and is_open(job)
+            if own and pod and keys.PLANNED_NODE in job.metadata.annotations:
+                self._check_place(job, pod)
 
-    async def _check_place(self, job: PodMigrationJob, pod: Pod) -> None:
+    def _check_place(self, job: PodMigrationJob, pod: Pod) -> None:
         options = job.spec.reservation_options
         name = options.reservation_ref.name if options and options.reservation_ref else ""
         assert name, f"{job.metadata.name}: evicted without a place"
-        held = await self._world.client.get(Reservation, name)
+        held = self.stored.get(Reservation, name)
+        if held is None:
+            return
         planned = job.metadata.annotations[keys.PLANNED_NODE]
         place = held.status.node_name
         # Jobs of one workload may have changed places; the job's own is named after it.
@@ -107,22 +110,22 @@ class PlannedChecks(Checks):
         assert right, wrong
         assert place != pod.spec.node_name, wrong
 
-    async def after_write(self) -> None:
-        await super().after_write()
-        jobs = [job for job in await self._world.jobs() if is_open(job)]
+    def after_write(self) -> None:
+        super().after_write()
+        jobs = [job for job in self.stored.all(PodMigrationJob) if is_open(job)]
         for job in jobs:
             new = job.metadata.uid not in self._seen
             self._seen.add(job.metadata.uid)
             if new and keys.PLANNED_NODE in job.metadata.annotations:
                 self.planned += 1
                 if self.is_calm and self.leaders == 1:
-                    await self._check_cause(job, [each for each in jobs if each is not job])
+                    self._check_cause(job, [each for each in jobs if each is not job])
 
-    async def _check_cause(self, job: PodMigrationJob, others: list[PodMigrationJob]) -> None:
+    def _check_cause(self, job: PodMigrationJob, others: list[PodMigrationJob]) -> None:
         """Its node is busy by what is reported, all that moves counted as moved; and a budget that
         selects the pod allows one more than those that move already.
         """
-        pods = {pod.metadata.uid: pod for pod in await self._world.pods()}
+        pods = {pod.metadata.uid: pod for pod in self.stored.all(Pod) if _stays(pod)}
         assert job.spec.pod_ref is not None
         pod = pods.get(job.spec.pod_ref.uid)
         if pod is None:
@@ -139,7 +142,7 @@ class PlannedChecks(Checks):
         )
         app = pod.metadata.labels["app"]
         moving = [uid for uid in leave if uid in pods and pods[uid].metadata.labels["app"] == app]
-        for budget in (await self._world.client.list(PodDisruptionBudget)).items:
+        for budget in self.stored.all(PodDisruptionBudget):
             if budget.metadata.name == app:
                 allowed = budget.status.disruptions_allowed
                 assert len(moving) < allowed, f"{app}: {allowed} may go, {len(moving)} do already"
@@ -148,8 +151,10 @@ class PlannedChecks(Checks):
 class PlannedHistory(MigrationHistory):
     """One history."""
 
-    def __init__(self, plane: EmbeddedControlPlane, clock: VirtualClock, seed: int) -> None:
-        super().__init__(plane, clock, seed)
+    def __init__(
+        self, plane: EmbeddedControlPlane, clock: VirtualClock, shape: ClusterShape
+    ) -> None:
+        super().__init__(plane, clock, shape)
         self.checks: PlannedChecks = PlannedChecks(self.world)
         self.world.descheduler = self._new()
         self.system: Counter[str] = Counter()
@@ -159,11 +164,11 @@ class PlannedHistory(MigrationHistory):
         checked: Any = CheckedTransport(self.world.plane.transport(), self.checks)
         way: Any = StormyTransport(checked, self._weather)
         wish = configuration(BY_LOAD, migration=ARGS, maxNoOfPodsToEvictPerNode=2)
-        return PlannedProgram(way, self.world.clock, wish)
+        return PlannedProgram(way, self.world.clock, wish, silent=True)
 
     async def start(self) -> None:
         await super().start()
-        for number in range(5):
+        for number in range(self._shape.nodes):
             meta = {"name": f"n{number}"}
             await self.world.create(
                 "slo.koordinator.sh/v1alpha1", "NodeMetric", meta["name"], spec={}
@@ -227,10 +232,15 @@ class PlannedHistory(MigrationHistory):
         self.checks.is_calm = False
         await super().quiet()
 
-    STEPS = (heat, heat, heat, wait, wait, MigrationHistory.make_job,
+    STEPS = (heat, heat, heat, wait, wait, MigrationHistory.make_job, MigrationHistory.take_label,
              MigrationHistory.delete_job, MigrationHistory.abort_job, MigrationHistory.delete_pod,
              change_weather, clear_up, clear_up, MigrationHistory.restart,
              MigrationHistory.lead_twice)  # fmt: skip
+
+
+def started(shape: ClusterShape) -> StartedHistory:
+    """A cluster of a shape."""
+    return StartedHistory(lambda plane, clock: PlannedHistory(plane, clock, shape))
 
 
 def live(seed: int, steps: int) -> tuple[FaultPlan, int]:
@@ -239,19 +249,11 @@ def live(seed: int, steps: int) -> tuple[FaultPlan, int]:
     Raises:
         AssertionError: what does not hold.
     """
-    clock = VirtualClock(NOW)
-    lost = FaultRule(rate=0.05, error=TransportError("cut off at a fault point"))
-    plan = FaultPlan(seed=seed, rules=dict.fromkeys(POINTS, lost))
+    with closing(started(shape_of(seed))) as world:
+        plan, checks = world.play(seed, steps), world.history.checks
+        assert isinstance(checks, PlannedChecks)
+        return plan, checks.planned
 
-    async def whole() -> int:
-        async with EmbeddedControlPlane(Options(port=None, clock=clock, seed=seed)) as plane:
-            history = PlannedHistory(plane, clock, seed)
-            try:
-                await history.start()
-                await history.play(steps)
-            finally:
-                await history.stop()
-            return history.checks.planned
 
-    with faults.inject(plan), asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
-        return plan, runner.run(whole())
+def _stays(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from koord.api.kinds.nodemetric import NodeMetric
@@ -17,7 +18,7 @@ from koord.kube.client import Client
 from koord.kube.dry_run import DryRun
 from koord.kube.events import EventRecorder
 from koord.kube.patches import Patch
-from tests.controllers.descheduler.migration.world import NOW, World
+from tests.controllers.descheduler.migration.world import NOW, SilentRecorder, World
 from tests.kube.harness import run_virtual
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ def configuration(
     return decode(document, "the test's", PluginRegistry([]))
 
 
+@cache
+def _library() -> SchedulerLibrary:
+    """koord's own, read once."""
+    return SchedulerLibrary.read(None)
+
+
 class PlannedProgram:
     """One process of koord-descheduler.
 
@@ -74,6 +81,7 @@ class PlannedProgram:
         clock: the time.
         wish: what it does.
         library: the scheduler's; koord's own if not given.
+        silent: whether it writes no events.
     """
 
     def __init__(
@@ -82,11 +90,12 @@ class PlannedProgram:
         clock: Clock,
         wish: DeschedulerConfiguration,
         library: SchedulerLibrary | None = None,
+        silent: bool = False,
     ) -> None:
         told = DryRun() if wish.dry_run else None
         client = Client(transport, NAME, requests_per_second=None, dry_run=told)
-        self.recorder = EventRecorder(client, NAME, clock=clock)
-        library = library or SchedulerLibrary.read(None)
+        self.recorder = (SilentRecorder if silent else EventRecorder)(client, NAME, clock=clock)
+        library = library or _library()
         self.app = DeschedulerApp(client, wish, clock, self.recorder, library=library)
         self._tasks: list[asyncio.Task[None]] = []
 

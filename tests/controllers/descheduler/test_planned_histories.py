@@ -24,15 +24,6 @@ def test_what_holds_of_planned_moves_holds() -> None:
     assert planned > 10
 
 
-def test_what_once_did_not_hold_holds() -> None:
-    """217: the other pods of a gang left their nodes, and a plan did not know.
-
-    210028: a report came in the moment in which a plan was made.
-    """
-    for seed, steps in [(217, 30), (210028, 30)]:
-        live(seed, steps)
-
-
 def _no_others(patch: pytest.MonkeyPatch) -> None:
     """Moves that are under way count for nothing."""
     patch.setattr(CurrentCluster, "under_way", lambda self, namespace=None: iter(()))
@@ -70,5 +61,5 @@ def test_what_does_not_hold_is_found(mutant: Any, monkeypatch: pytest.MonkeyPatc
 
 
 def _play_until_one_fails() -> None:
-    for seed in (21, 31, 11, 4, 1):
+    for seed in (0, 1, 11, 4, 31):
         live(seed, STEPS)

@@ -38,16 +38,16 @@ def run(world: World) -> Any:
     )
     base = int(-(-40_000 // _RATIO))
     wait_until(
-        f"quota of {base} without burst, {_state(world, service)}", 60,
-        lambda: _state(world, service)["quota"] == base,
+        f"quota of {base} without burst, {state_of(world, service)}", 60,
+        lambda: state_of(world, service)["quota"] == base,
     )  # fmt: skip
     time.sleep(2)
     return {
         "base": base,
         "raised": raised,
         "most": max(state["quota"] for state in states),
-        "inconsistent": [state for state in states if not _consistent(state)],
-        "last": _state(world, service),
+        "inconsistent": [state for state in states if not is_consistent(state)],
+        "last": state_of(world, service),
         "troubles": agent.troubles(),
     }
 
@@ -56,29 +56,36 @@ def _watch(world: World, service: Pod, seconds: float) -> list[dict[str, Any]]:
     states: list[dict[str, Any]] = []
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
-        state = _state(world, service)
+        state = state_of(world, service)
         if not states or states[-1] != state:
             states.append(state)
         time.sleep(0.02)
     return states
 
 
-def _state(world: World, service: Pod) -> dict[str, Any]:
+def state_of(world: World, service: Pod) -> dict[str, int]:
+    """Quotas and bursts of a pod and its container, all of one moment.
+
+    Between two equal readings nothing was written: what one has read of a file still stood when
+    the last was read. One reading alone may have a quota of before and a burst of after a write.
+    """
+    before = None
+    while (state := _read(world, service)) != before:
+        before = state
+    return state
+
+
+def _read(world: World, service: Pod) -> dict[str, int]:
     tree, inner = world.tree, service.containers[0].directory
-    # The pod before and after its container: what changed in between is read again.
-    while True:
-        first = tree.number(service.directory, "cpu.cfs_quota_us")
-        state = {
-            "pod_quota": first,
-            "quota": tree.number(inner, "cpu.cfs_quota_us"),
-            "burst": tree.number(inner, "cpu.cfs_burst_us"),
-            "pod_burst": tree.number(service.directory, "cpu.cfs_burst_us"),
-        }
-        if tree.number(service.directory, "cpu.cfs_quota_us") == first:
-            return state
+    return {
+        "pod_quota": tree.number(service.directory, "cpu.cfs_quota_us"),
+        "quota": tree.number(inner, "cpu.cfs_quota_us"),
+        "burst": tree.number(inner, "cpu.cfs_burst_us"),
+        "pod_burst": tree.number(service.directory, "cpu.cfs_burst_us"),
+    }
 
 
-def _consistent(state: dict[str, int]) -> bool:
+def is_consistent(state: dict[str, int]) -> bool:
     pod_quota, quota = state["pod_quota"], state["quota"]
     parent_holds = pod_quota < 0 or 0 < quota <= pod_quota
     within = quota < 0 or state["burst"] <= quota

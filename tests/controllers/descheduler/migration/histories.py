@@ -10,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any, NamedTuple
 
 from koord.api.kinds.migration import PodMigrationJob
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
 from koord.api.kinds.workloads import Deployment, PodDisruptionBudget
-from koord.base import faults
+from koord.api.protocol import keys
+from koord.base import faults, rng
 from koord.base.clock import VirtualClock, VirtualLoop
 from koord.base.faults import FaultPlan, FaultRule
 from koord.controllers.descheduler.framework.points import PodEviction
@@ -34,6 +35,7 @@ from koord.controllers.descheduler.migration.course.job_status import (
     condition,
     eviction_began,
 )
+from koord.controllers.descheduler.migration.migration_args import SOFT_EVICTION
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch
@@ -47,25 +49,63 @@ POINTS = tuple(
                  "status", "status.done", "delete", "create", "evict", "evicted", "reserve",
                  "reserve.done", "release", "release.done", "give", "give.done", "surge.up",
                  "surge.up.done", "surge.cost", "surge.down", "surge.down.done", "surge.undo",
-                 "surge.undo.done")
+                 "surge.undo.done", "surge.restore", "order", "revoke")
 )  # fmt: skip
 """Where a write of a migration may fail."""
-GANG = {
-    "annotations": {
-        "gang.scheduling.koordinator.sh/name": "train",
-        "gang.scheduling.koordinator.sh/min-available": "3",
-    }
-}
 ARGS: dict[str, Any] = {
     "maxMigratingPerNode": 2, "maxMigratingGlobally": 4, "maxMigratingPerWorkload": 3,
     "maxUnavailablePerWorkload": 3, "skipCheckExpectedReplicas": True, "evictBurst": 4,
     "objectLimiters": {"workload": {"duration": "10s", "burst": 4}}, "defaultJobTTL": "90s",
 }  # fmt: skip
 PER_NODE, GLOBALLY = 2, 4
-_SIZES = {"web": 5, "api": 4, "train": 3, "solo": 1}
 SURGE_JOB = "descheduler.koordinator.sh/surge-job"
 SURGE_COST = "descheduler.koordinator.sh/surge-deletion-cost"
 _QUIET_SECONDS, _LOOK_SECONDS = 420.0, 10.0
+# In a row at which nothing is open or left.
+_ENOUGH_LOOKS = (3, 3, 3, 30)
+
+
+class ClusterShape(NamedTuple):
+    """How large a history's cluster is.
+
+    Attributes:
+        nodes: how many.
+        web: pods under a budget.
+        budget: how many of them have to be there.
+        api: pods without one.
+        train: pods of a gang.
+    """
+
+    nodes: int
+    web: int
+    budget: int
+    api: int
+    train: int
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """By workload its pods; ``solo`` is surged."""
+        return {"web": self.web, "api": self.api, "train": self.train, "solo": 1}
+
+
+# Small ones more often than not: their histories cost less, and are as full.
+SHAPES = (
+    ClusterShape(nodes=3, web=3, budget=2, api=1, train=2),
+    ClusterShape(nodes=4, web=4, budget=2, api=2, train=2),
+    ClusterShape(nodes=3, web=3, budget=2, api=2, train=3),
+    ClusterShape(nodes=5, web=5, budget=3, api=4, train=3),
+)
+
+
+def shape_of(seed: int) -> ClusterShape:
+    """The cluster of a history."""
+    return SHAPES[rng.stream(seed, "shape").randrange(len(SHAPES))]
+
+
+def _gang(size: int) -> dict[str, Any]:
+    name = "gang.scheduling.koordinator.sh/name"
+    least = "gang.scheduling.koordinator.sh/min-available"
+    return {"annotations": {name: "train", least: str(size)}}
 
 
 class CheckedTransport:
@@ -75,17 +115,28 @@ class CheckedTransport:
         self._inner, self._check = inner, check
 
     async def send(self, request: Request) -> Response:
-        if request.method == "POST" and request.path.endswith("/eviction"):
-            with self._check.noting():
-                await self._check.before_eviction(request.path.split("/")[-2])
+        name, check = _evicted(request), self._check
+        with check.noting():
+            if name:
+                check.before_eviction(name)
+        spared = check.spare(name) if name else None
         answer = await self._inner.send(request)
         if request.method != "GET" and answer.status < 300:
-            with self._check.noting():
-                await self._check.after_write()
+            with check.noting():
+                check.after_write()
+                assert spared is None or spared, f"{name} goes, and its budget allows none"
         return answer
 
     async def open(self, request: Request) -> Stream:
         return await self._inner.open(request)
+
+
+def _evicted(request: Request) -> str:
+    """The pod that a request is to take away; empty for others."""
+    parts = request.path.split("/")
+    if request.method == "POST" and parts[-1] == "eviction":
+        return parts[-2]
+    return parts[-1] if request.method == "DELETE" and parts[-2] == "pods" else ""
 
 
 class Checks:
@@ -98,7 +149,7 @@ class Checks:
     """
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self._world, self.stored = world, world.stored
         self.leaders = 1
         self.nodes: dict[str, str] = {}
         self.scaled = False
@@ -113,22 +164,40 @@ class Checks:
         except AssertionError as error:
             self.broken.append(str(error))
 
-    async def before_eviction(self, name: str) -> None:
-        """A gang's first eviction waits for the places of all."""
+    def before_eviction(self, name: str) -> None:
+        """A pod that is to have a place first has one; a gang's first waits for those of all."""
         self.evictions += 1
-        jobs = await self._world.jobs()
-        with suppress(ApiError):
-            pod = await self._world.client.get(Pod, name, "default")
-            if not gang_of(pod):
-                return
-            own = [j for j in jobs if j.spec.pod_ref and j.spec.pod_ref.uid == pod.metadata.uid]
-            groups = {group_of(job) for job in own if is_open(job)}
-            for group in groups - {""}:
-                members = [job for job in jobs if group_of(job) == group]
-                others = [job for job in members if job not in own]
-                # What has begun goes on: an eviction is tried again although a job is deleted.
-                if not any(eviction_began(job.status) for job in others):
-                    self._check_gang(members, group)
+        jobs, pod = self.stored.all(PodMigrationJob), self.stored.get(Pod, name, "default")
+        if pod is None:
+            return
+        own = [j for j in jobs if j.spec.pod_ref and j.spec.pod_ref.uid == pod.metadata.uid]
+        opened = [job for job in own if is_open(job)]
+        if opened and all(job.spec.mode == "ReservationFirst" for job in opened):
+            self._check_held(opened, pod)
+        if not gang_of(pod):
+            return
+        for group in {group_of(job) for job in opened} - {""}:
+            members = [job for job in jobs if group_of(job) == group]
+            others = [job for job in members if job not in own]
+            # What has begun goes on: an eviction is tried again although a job is deleted.
+            if not any(eviction_began(job.status) for job in others):
+                self._check_gang(members, group)
+
+    def _check_held(self, jobs: list[PodMigrationJob], pod: Pod) -> None:
+        """One of its jobs has a place for it, on another node."""
+        options = [job.spec.reservation_options for job in jobs]
+        names = {each.reservation_ref.name for each in options if each and each.reservation_ref}
+        held = [each for each in self.stored.all(Reservation) if each.metadata.name in names]
+        places = {each.status.node_name for each in held} - {"", pod.spec.node_name}
+        assert places, f"{pod.metadata.name} goes from {pod.spec.node_name}, and has no place"
+
+    def spare(self, name: str) -> bool | None:
+        """Whether the budget of a pod that is ready lets it go now; None where none is asked."""
+        pod = self.stored.get(Pod, name, "default")
+        if pod is None or not (is_active(pod) and is_ready(pod)):
+            return None
+        budget = self.stored.get(PodDisruptionBudget, pod.metadata.labels["app"], "default")
+        return None if budget is None else budget.status.disruptions_allowed > 0
 
     def _check_gang(self, members: list[PodMigrationJob], group: str) -> None:
         assert len(members) == int(group.partition("/")[0]), "a gang is evicted in part"
@@ -138,11 +207,11 @@ class Checks:
             placed = direct or (found is not None and found.status == TRUE)
             assert placed or job.status.phase == "Succeeded", f"{job.metadata.name} has no place"
 
-    async def after_write(self) -> None:
-        jobs = [job for job in await self._world.jobs() if job.status.phase == "Running"]
+    def after_write(self) -> None:
+        jobs = [j for j in self.stored.all(PodMigrationJob) if j.status.phase == "Running"]
         uids = Counter(job.spec.pod_ref.uid for job in jobs if job.spec.pod_ref)
         assert all(number == 1 for number in uids.values()), f"two jobs move one pod: {uids}"
-        pods = (await self._world.client.list(Pod, namespace="default")).items
+        pods = self.stored.all(Pod)
         for pod in pods:
             if pod.spec.node_name:
                 self.nodes[pod.metadata.uid] = pod.spec.node_name
@@ -159,9 +228,12 @@ class Checks:
 class MigrationHistory:
     """One history."""
 
-    def __init__(self, plane: EmbeddedControlPlane, clock: VirtualClock, seed: int) -> None:
-        self._draw = random.Random(seed)
-        self.world = World(plane, clock, **ARGS)
+    def __init__(
+        self, plane: EmbeddedControlPlane, clock: VirtualClock, shape: ClusterShape
+    ) -> None:
+        self._draw = random.Random()
+        self._shape = shape
+        self.world = World(plane, clock, silent=True, **ARGS)
         self.checks = Checks(self.world)
         self._weather = Weather()
         self._second: Descheduler | None = None
@@ -171,21 +243,27 @@ class MigrationHistory:
     def _new(self) -> Descheduler:
         checked = CheckedTransport(self.world.plane.transport(), self.checks)
         way = StormyTransport(checked, self._weather)
-        return Descheduler(way, self.world.clock, self.world.args)
+        return Descheduler(way, self.world.clock, self.world.args, silent=True)
 
     async def start(self) -> None:
         await self.world.start()
-        for number in range(5):
+        sizes = self._shape.sizes
+        for number in range(self._shape.nodes):
             await self.world.node(f"n{number}", cpu="8")
-        await self.world.deployment("web", _SIZES["web"])
-        await self.world.deployment("api", _SIZES["api"])
-        await self.world.deployment("train", _SIZES["train"], **GANG)
+        await self.world.deployment("web", sizes["web"])
+        await self.world.deployment("api", sizes["api"])
+        await self.world.deployment("train", sizes["train"], **_gang(sizes["train"]))
         asks = {"annotations": {"descheduler.koordinator.sh/surge": "true"}}
-        await self.world.deployment("solo", _SIZES["solo"], metadata=asks)
-        await self.world.running(sum(_SIZES.values()))
-        await self.world.budget("web", 3)
+        await self.world.deployment("solo", sizes["solo"], metadata=asks)
+        await self.world.running(sum(sizes.values()))
+        await self.world.budget("web", self._shape.budget)
 
-    async def play(self, steps: int) -> None:
+    async def stop(self) -> None:
+        await self.world.stop()
+
+    async def play(self, seed: int, steps: int) -> None:
+        """Everything from here on follows from the seed."""
+        self._draw.seed(seed)
         for _ in range(steps):
             step = self._draw.choice(self.STEPS)
             with suppress(ApiError):
@@ -205,13 +283,18 @@ class MigrationHistory:
             self._number += 1
             mode = self._draw.choice(["ReservationFirst", "ReservationFirst", "EvictDirectly"])
             name = self._draw.choice(pods).metadata.name
-            await self.world.job(f"user-{self._number}", name, mode=mode, ttl="2m")
+            policy = {keys.EVICT_POLICY: SOFT_EVICTION} if self._draw.random() < 0.15 else {}
+            await self.world.job(
+                f"user-{self._number}", name, mode=mode, ttl="2m", metadata={"labels": policy}
+            )
 
     async def delete_job(self) -> None:
         jobs = await self.world.jobs()
         if jobs:
-            name = self._draw.choice(jobs).metadata.name
-            await self.world.client.delete(PodMigrationJob, name)
+            job = self._draw.choice(jobs)
+            # Who deletes a job that has asked softly is left with what it has written.
+            if keys.EVICT_POLICY not in job.metadata.labels:
+                await self.world.client.delete(PodMigrationJob, job.metadata.name)
 
     async def pause_job(self) -> None:
         jobs = await self.world.jobs()
@@ -219,6 +302,15 @@ class MigrationHistory:
             change = Patch.merge({"spec": {"paused": self._draw.random() < 0.5}})
             name = self._draw.choice(jobs).metadata.name
             await self.world.client.patch(PodMigrationJob, name, change)
+
+    async def take_label(self) -> None:
+        """Somebody takes from a reservation what says that it comes first."""
+        held = await self.world.reservations()
+        if held:
+            change = Patch.merge({"metadata": {"labels": {keys.RESERVATION_ORDER: None}}})
+            await self.world.client.patch(
+                Reservation, self._draw.choice(held).metadata.name, change
+            )
 
     async def abort_job(self) -> None:
         jobs = [job for job in await self.world.jobs() if is_open(job)]
@@ -251,7 +343,9 @@ class MigrationHistory:
             await self.world.client.delete(Pod, self._draw.choice(pods).metadata.name, "default")
 
     async def change_budget(self) -> None:
-        change = {"spec": {"minAvailable": self._draw.choice([2, 3, 5])}}
+        size = self._shape.web
+        least = self._draw.choice([size - 2, self._shape.budget, size])
+        change = {"spec": {"minAvailable": least}}
         await self.world.client.patch(PodDisruptionBudget, "web", Patch.merge(change), "default")
 
     async def change_weather(self) -> None:
@@ -291,32 +385,39 @@ class MigrationHistory:
         """Nothing goes wrong any more: all ends, and nothing is left."""
         self._weather.change(STORMS["calm"])
         await self._unpause()
-        await self.world.client.patch(
-            PodDisruptionBudget, "web", Patch.merge({"spec": {"minAvailable": 3}}), "default"
-        )
+        least = Patch.merge({"spec": {"minAvailable": self._shape.budget}})
+        await self.world.client.patch(PodDisruptionBudget, "web", least, "default")
         before: set[str] = set()
+        # Now and then until jobs that have ended are deleted, too.
+        looks, enough = 0, self._draw.choice(_ENOUGH_LOOKS)
         for _ in range(int(_QUIET_SECONDS / _LOOK_SECONDS)):
             await asyncio.sleep(_LOOK_SECONDS)
             after = await self._forsaken()
             assert not before & after, f"reservations of jobs that ended: {before & after}"
             before = after
+            looks = 0 if await self._unsettled() else looks + 1
+            if looks == enough:
+                break
         assert not self.checks.broken, self.checks.broken[0]
-        opened = [job.metadata.name for job in await self.world.jobs() if is_open(job)]
-        assert not opened, f"jobs that never end: {opened}"
-        held = (await self.world.client.list(Reservation)).items
-        left = [
-            each.metadata.name
-            for each in held
-            if each.status.phase not in ("Succeeded", "Failed") and not each.status.current_owners
-        ]
-        assert not left, f"reservations are left: {left}"
+        left = await self._unsettled()
+        assert not left, left[0]
+
+    async def _unsettled(self) -> list[str]:
+        """What has to end once nothing goes wrong any more."""
+        found = [f"never ends: {j.metadata.name}" for j in await self.world.jobs() if is_open(j)]
+        held = await self.world.reservations()
+        found += [f"left: {each.title}" for each in held if not each.status.current_owners]
         pods = await self.world.pods()
         sizes = Counter(pod.metadata.labels["app"] for pod in pods if is_ready(pod))
-        assert sizes == _SIZES, f"workloads are not whole: {sizes}"
-        solo = await self.world.client.get(Deployment, "solo", "default")
-        assert SURGE_JOB not in solo.metadata.annotations, "a surge is left"
-        marked = [pod.metadata.name for pod in pods if SURGE_COST in pod.metadata.annotations]
-        assert not marked, f"pods that are to go first: {marked}"
+        if sizes != self._shape.sizes:
+            found.append(f"workloads are not whole: {sizes}")
+        solo = self.world.stored.get(Deployment, "solo", "default")
+        if solo is None or SURGE_JOB in solo.metadata.annotations:
+            found.append("a surge is left")
+        for pod in pods:
+            asked = {SURGE_COST, keys.SOFT_EVICTION} & pod.metadata.annotations.keys()
+            found += [f"{pod.metadata.name} has {name}" for name in sorted(asked)]
+        return found
 
     async def _forsaken(self) -> set[str]:
         """Reservations that nobody has taken, of jobs that did not end well."""
@@ -333,8 +434,58 @@ class MigrationHistory:
         }
 
     STEPS = (evict, evict, evict, make_job, make_job, move_solo, move_solo, scale_solo,
-             delete_job, pause_job, abort_job, delete_pod, change_budget, change_weather,
-             change_weather, restart, lead_twice)  # fmt: skip
+             delete_job, pause_job, abort_job, take_label, delete_pod, change_budget,
+             change_weather, change_weather, restart, lead_twice)  # fmt: skip
+
+
+class StartedHistory:
+    """A cluster in which a history is about to begin; several may play from here, each in a fork.
+
+    Args:
+        make: the history in a world of a server and a clock.
+    """
+
+    def __init__(
+        self, make: Callable[[EmbeddedControlPlane, VirtualClock], MigrationHistory]
+    ) -> None:
+        clock = VirtualClock(NOW)
+        self._runner = asyncio.Runner(loop_factory=lambda: VirtualLoop(clock))
+        self._plane = EmbeddedControlPlane(Options(port=None, clock=clock, seed=1))
+
+        async def start() -> MigrationHistory:
+            await self._plane.start()
+            history = make(self._plane, clock)
+            await history.start()
+            return history
+
+        self.history = self._runner.run(start())
+
+    def play(self, seed: int, steps: int) -> FaultPlan:
+        """The history of a seed; which fault points it passed.
+
+        Raises:
+            AssertionError: what does not hold.
+        """
+        lost = FaultRule(rate=0.05, error=TransportError("cut off at a fault point"))
+        plan = FaultPlan(seed=seed, rules=dict.fromkeys(POINTS, lost))
+        with faults.inject(plan):
+            self._runner.run(self.history.play(seed, steps))
+        return plan
+
+    def close(self) -> None:
+        """Ends all."""
+
+        async def stop() -> None:
+            await self.history.stop()
+            await self._plane.stop()
+
+        with self._runner:
+            self._runner.run(stop())
+
+
+def started(shape: ClusterShape) -> StartedHistory:
+    """A cluster of a shape."""
+    return StartedHistory(lambda plane, clock: MigrationHistory(plane, clock, shape))
 
 
 def live(seed: int, steps: int) -> FaultPlan:
@@ -343,19 +494,5 @@ def live(seed: int, steps: int) -> FaultPlan:
     Raises:
         AssertionError: what does not hold.
     """
-    clock = VirtualClock(NOW)
-    lost = FaultRule(rate=0.05, error=TransportError("cut off at a fault point"))
-    plan = FaultPlan(seed=seed, rules=dict.fromkeys(POINTS, lost))
-
-    async def whole() -> None:
-        async with EmbeddedControlPlane(Options(port=None, clock=clock, seed=seed)) as plane:
-            history = MigrationHistory(plane, clock, seed)
-            try:
-                await history.start()
-                await history.play(steps)
-            finally:
-                await history.world.stop()
-
-    with faults.inject(plan), asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
-        runner.run(whole())
-    return plan
+    with closing(started(shape_of(seed))) as world:
+        return world.play(seed, steps)

@@ -6,17 +6,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from koord.controllers.descheduler import migration
 from koord.controllers.descheduler.migration.arbitration.arbitrator import Arbitrator
 from koord.controllers.descheduler.migration.arbitration.moving_limits import MovingLimits
+from koord.controllers.descheduler.migration.arbitration.refusal import MoveRefusal
 from koord.controllers.descheduler.migration.course import next_step, surroundings
+from koord.controllers.descheduler.migration.course.evictors import PodEvictors
 from koord.controllers.descheduler.migration.course.job_pass import GroupState, JobStep
 from koord.controllers.descheduler.migration.course.surges import Surges
-from tests.controllers.descheduler.migration.histories import POINTS, live
+from koord.controllers.descheduler.migration.migration_args import DELETE
+from tests.controllers.descheduler.migration.histories import GLOBALLY, POINTS, live
 
 STEPS = 25
 
@@ -24,16 +31,17 @@ STEPS = 25
 def test_what_holds_of_migrations_holds() -> None:
     """Every place where a write may fail was one where it could have."""
     passed: Counter[str] = Counter()
-    for seed in (21, 25, 33):
+    for seed in (1, 2, 39):
         passed += live(seed, STEPS).passed
     assert [point for point in POINTS if not passed[point]] == []
 
 
 def test_what_once_did_not_hold_holds() -> None:
-    """110099: the eviction of one of a gang is tried again, and the job of one that went before is
-    deleted meanwhile.
+    """63: a soft eviction whose answer was lost stayed.
+
+    84: one was left to another job, which ended without an eviction.
     """
-    for seed in (110099,):
+    for seed in (63, 84):
         live(seed, STEPS)
 
 
@@ -60,13 +68,51 @@ def _no_undo(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Surges, "undo", nothing)
 
 
-@pytest.mark.parametrize("mutant", [_no_roll_back, _no_limits, _twice, _alone, _no_undo])
-def test_what_does_not_hold_is_found(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_more(patch: pytest.MonkeyPatch) -> None:
+    """The limit of all is one too high."""
+    exceeded = MovingLimits._exceeded
+
+    def fewer(self: MovingLimits, pod: Any, counts: Any) -> Iterator[MoveRefusal]:
+        for each in exceeded(self, pod, counts):
+            if not each.message.startswith(f"{GLOBALLY} pods of the cluster"):
+                yield each
+
+    patch.setattr(MovingLimits, "_exceeded", fewer)
+
+
+def _no_budgets(patch: pytest.MonkeyPatch) -> None:
+    """Pods are deleted, whatever a budget says."""
+    patch.setattr(PodEvictors, "policy", lambda self, job, pod: DELETE)
+
+
+def _no_place(patch: pytest.MonkeyPatch) -> None:
+    """Nobody waits until the reservation has a node."""
+    patch.setattr(next_step._Pass, "_place", lambda self, held: None)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "seed"),
+    [(_no_roll_back, 0), (_no_limits, 5), (_twice, 4), (_alone, 0), (_no_undo, 16),
+     (_one_more, 5), (_no_budgets, 2), (_no_place, 10)],
+)  # fmt: skip
+def test_what_does_not_hold_is_found(
+    mutant: Any, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mutant(monkeypatch)
     with pytest.raises(AssertionError):
-        _play_until_one_fails()
+        _play_until_one_fails(seed)
 
 
-def _play_until_one_fails() -> None:
-    for seed in (14, 5, 2, 3, 7, 9, 33):
+def _play_until_one_fails(first: int) -> None:
+    for seed in (first, 0, 2, 3, 4, 5, 10, 16):
         live(seed, STEPS)
+
+
+def test_every_place_where_a_migration_may_fail_is_known() -> None:
+    """What the code names, the words of a job's writes put in."""
+    folder = Path(migration.__file__).parent
+    text = "\n".join(path.read_text() for path in sorted(folder.rglob("*.py")))
+    named = re.findall(r'faults\.point\(f?"([^"]+)"\)', text)
+    words = re.findall(r'self\._patch\(\s*"(\w+)"', text)
+    points = {name.replace("{what}", word) for name in named for word in words}
+    assert points == set(POINTS)

@@ -404,27 +404,6 @@ def test_other_policies(policy: str) -> None:
     play(story, evictionPolicy=policy)
 
 
-@pytest.mark.parametrize("how", ["aborted", "late"])
-def test_a_soft_eviction_is_taken_back_with_its_job(how: str) -> None:
-    async def story(world: World) -> None:
-        await world.deployment("web", 4)
-        name = (await world.running(4))[0].metadata.name
-        await world.job("demo", name, ttl="1m")
-        await world.until("demo", lambda j: "Eviction" in [c.type for c in j.status.conditions])
-        await asyncio.sleep(1)
-        assert eviction.soft_eviction(await world.client.get(Pod, name, "default")) is not None
-        if how == "aborted":
-            change = Patch.merge({"status": {"phase": "Aborted"}})
-            await world.client.patch(PodMigrationJob, "demo", change, subresource="status")
-        else:
-            assert (await world.ended("demo")).status.reason == "Timeout"
-        await asyncio.sleep(5)
-        assert eviction.soft_eviction(await world.client.get(Pod, name, "default")) is None
-        assert await world.reservations() == []
-
-    play(story, evictionPolicy="SoftEviction")
-
-
 def test_the_limiter_of_objects_says_once_what_it_holds_back() -> None:
     """Default: two of four in 5 minutes, so that the second waits 150 s for its turn."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from koord.api import crds
@@ -27,7 +28,7 @@ from koord.controllers.descheduler.migration.migration_args import MigrationCont
 from koord.controllers.descheduler.migration.migration_controller import MigrationController
 from koord.controllers.scheduler.app import App
 from koord.controllers.scheduler.config.field_path import FieldPath
-from koord.controllers.scheduler.config.load import shipped
+from koord.controllers.scheduler.config.load import SchedulerConfiguration, shipped
 from koord.controllers.scheduler.registry import Registry
 from koord.controlplane.controllers import NAMES, BuiltinControllers
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
@@ -37,6 +38,7 @@ from koord.kube.errors import ApiError
 from koord.kube.events import EventRecorder
 from koord.kube.patches import Patch
 from koord.kube.transport.messages import Transport
+from tests.controllers.descheduler.stored_objects import StoredObjects
 
 NOW = 1_700_000_000.0
 Document = dict[str, Any]
@@ -49,6 +51,17 @@ def args_of(**args: Any) -> MigrationControllerArgs:
     return MigrationControllerArgs.read(args, FieldPath("the test", "args"))
 
 
+class SilentRecorder(EventRecorder):
+    """Takes events, and writes none."""
+
+    def event(self, *args: Any, **kwargs: Any) -> None:
+        """See :class:`koord.kube.events.EventRecorder`."""
+
+    async def run(self) -> None:
+        """Has nothing to do."""
+        await asyncio.Event().wait()
+
+
 class Descheduler:
     """One process of MigrationController.
 
@@ -57,6 +70,7 @@ class Descheduler:
         clock: the time.
         args: of the plugin.
         dry_run: of the program.
+        silent: whether it writes no events.
     """
 
     def __init__(
@@ -65,11 +79,13 @@ class Descheduler:
         clock: VirtualClock,
         args: MigrationControllerArgs,
         dry_run: bool = False,
+        silent: bool = False,
     ) -> None:
         client = Client(transport, "koord-descheduler", requests_per_second=None)
         supervisor = Supervisor("descheduler", clock=clock)
         self.informers = InformerViews(client, supervisor=supervisor)
-        self.recorder = EventRecorder(client, "koord-descheduler", clock=clock)
+        recorder_of = SilentRecorder if silent else EventRecorder
+        self.recorder = recorder_of(client, "koord-descheduler", clock=clock)
         self.cluster = ClusterAccess(client, self.informers, supervisor, self.recorder, dry_run)
         evictor = StrategyEvictor(EvictionLimiter(EvictionLimits()), dry_run, RoundRecord())
         evictions = PodEvictions(client, self.recorder.event)
@@ -95,13 +111,28 @@ class Descheduler:
 class World:
     """What a story does with it.
 
+    Args:
+        plane: the server.
+        clock: the time.
+        silent: whether nobody writes events, and only what moves pods runs.
+        args: of MigrationController.
+
     Attributes:
-        kubelet: whether pods become ready and, when deleted, go.
+        ready: whether pods become ready.
+        stored: what the server holds.
     """
 
-    def __init__(self, plane: EmbeddedControlPlane, clock: VirtualClock, **args: Any) -> None:
+    def __init__(
+        self,
+        plane: EmbeddedControlPlane,
+        clock: VirtualClock,
+        silent: bool = False,
+        **args: Any,
+    ) -> None:
         self.plane, self.clock, self.args = plane, clock, args_of(**args)
         self.client = Client(plane.transport(), "test", requests_per_second=None)
+        self.stored = StoredObjects(plane.store)
+        self._silent = silent
         self.ready = True
         self._tasks: list[asyncio.Task[None]] = []
         self.descheduler = Descheduler(plane.transport(), clock, self.args)
@@ -110,13 +141,17 @@ class World:
         names = [name async for name, _ in cluster_crds.install(self.client, crds(), force=True)]
         await cluster_crds.wait_established(self.client, names, 60.0)
         scheduler = Client(self.plane.transport(), _SCHEDULER, requests_per_second=None)
-        recorder = EventRecorder(scheduler, _SCHEDULER, clock=self.clock)
-        registry = Registry(outside=[])
-        app = App(scheduler, shipped(registry), self.clock, recorder, registry=registry)
+        recorder_of = SilentRecorder if self._silent else EventRecorder
+        recorder = recorder_of(scheduler, _SCHEDULER, clock=self.clock)
+        registry, configuration = _scheduler_configuration()
+        app = App(scheduler, configuration, self.clock, recorder, registry=registry)
         built_in = Client(self.plane.transport(), "controllers", requests_per_second=None)
         # No kubelet here says that its node is well.
         which = [name for name in NAMES if name not in ("binder", "nodelifecycle")]
-        controllers = BuiltinControllers(built_in, self.clock, which)
+        if self._silent:
+            which = ["deployment", "replicaset", "disruption", "garbage"]
+        said = recorder if self._silent else None
+        controllers = BuiltinControllers(built_in, self.clock, which, recorder=said)
         for run in (app.run, recorder.run, controllers.run, self._kubelet):
             self._tasks.append(asyncio.create_task(run()))
         await app.ready()
@@ -177,19 +212,15 @@ class World:
             {"apiVersion": version, "kind": kind, "metadata": meta, **rest}
         )
 
-    async def job(self, name: str, pod: str, **spec: Any) -> None:
+    async def job(self, name: str, pod: str, metadata: Document | None = None, **spec: Any) -> None:
         ref = {"namespace": "default", "name": pod}
         given = {"ttl": "5m", "mode": "ReservationFirst", "podRef": ref, **spec}
         version = "scheduling.koordinator.sh/v1alpha1"
-        await self.create(version, "PodMigrationJob", name, spec=given)
+        await self.create(version, "PodMigrationJob", name, spec=given, metadata=metadata or {})
 
     async def pods(self) -> list[Pod]:
         """Pods that have not ended, by name."""
-        found = (await self.client.list(Pod, namespace="default")).items
-        return sorted(
-            (pod for pod in found if pod.metadata.deletion_timestamp is None),
-            key=lambda pod: pod.metadata.name,
-        )
+        return [pod for pod in self.stored.all(Pod) if pod.metadata.deletion_timestamp is None]
 
     async def running(self, number: int) -> list[Pod]:
         """The pods once so many are ready."""
@@ -220,11 +251,11 @@ class World:
 
     async def reservations(self) -> list[Reservation]:
         """Those that hold anything."""
-        found = (await self.client.list(Reservation)).items
+        found = self.stored.all(Reservation)
         return [each for each in found if each.status.phase not in ("Succeeded", "Failed")]
 
     async def jobs(self) -> list[PodMigrationJob]:
-        return (await self.client.list(PodMigrationJob)).items
+        return list(self.stored.all(PodMigrationJob))
 
     async def events(self, kind: str) -> list[Event]:
         found = [e for e in (await self.client.list(Event)).items if e.involved_object.kind == kind]
@@ -232,10 +263,15 @@ class World:
 
     async def _kubelet(self) -> None:
         """Pods with a node become ready; those that are deleted go after a second."""
+        done: tuple[int, bool] | None = None
         while True:
-            for pod in (await self.client.list(Pod)).items:
-                with suppress(ApiError):
-                    await self._tend(pod)
+            now = self.stored.generation(Pod), self.ready
+            if now != done:
+                for pod in self.stored.all(Pod):
+                    with suppress(ApiError):
+                        await self._tend(pod)
+                # Where nothing was to be done, there is nothing until anybody writes.
+                done = now if self.stored.generation(Pod) == now[0] else None
             await asyncio.sleep(1.0)
 
     async def _tend(self, pod: Pod) -> None:
@@ -272,6 +308,13 @@ def play(story: Story, nodes: int = 3, **args: Any) -> None:
         loop.run_until_complete(whole())
     finally:
         loop.close()
+
+
+@cache
+def _scheduler_configuration() -> tuple[Registry, SchedulerConfiguration]:
+    """koord's own, read once."""
+    registry = Registry(outside=[])
+    return registry, shipped(registry)
 
 
 def _is_ready(pod: Pod) -> bool:

@@ -152,6 +152,8 @@ class MigrationJobController:
         if not is_open(job) or is_bound(job.status):
             self._queue(*self._pool.forget(job, self._reservation_name(job)))
         self._queue(uid)
+        if not is_open(job):
+            self._queue_others(job)
         if group_of(job):
             for each in self._jobs.of_group(group_of(job)):
                 self._queue(each.metadata.uid)
@@ -165,8 +167,15 @@ class MigrationJobController:
             self._controller.queue.add(_SURGED + uid)
             self._controller.queue.add(_GONE + self._reservation_name(job))
             self._made.pop(uid, None)
+            self._queue_others(job)
             for each in self._jobs.of_group(group_of(job)) if group_of(job) else ():
                 self._queue(each.metadata.uid)
+
+    def _queue_others(self, job: PodMigrationJob) -> None:
+        """Jobs of the pod that have ended, and left what they had asked of it to this one."""
+        for other in self._jobs.of_pod(job_pod_key(job)):
+            if not is_open(other):
+                self._queue(other.metadata.uid)
 
     def pod_changed(self, key: str) -> None:
         """The pod of a key came, went or is another."""

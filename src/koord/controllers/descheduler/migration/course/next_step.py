@@ -84,8 +84,8 @@ def _ended(job: PodMigrationJob, surroundings: JobSurroundings) -> JobStep:
 
 
 def _is_softly_evicted(job: PodMigrationJob, pod: Pod) -> bool:
-    """Whether a pod is still asked to go by what this job wrote on it."""
-    if not job_status.eviction_began(job.status):
+    """Whether what this job wrote on a pod still asks it to go, even if no answer came then."""
+    if job_status.condition(job.status, job_status.EVICTION) is None:
         return False
     try:
         record = soft_eviction(pod)
