@@ -22,6 +22,7 @@ from koord.controllers.descheduler.migration.course import next_step, surroundin
 from koord.controllers.descheduler.migration.course.evictors import PodEvictors
 from koord.controllers.descheduler.migration.course.job_pass import GroupState, JobStep
 from koord.controllers.descheduler.migration.course.surges import Surges
+from koord.controllers.descheduler.migration.course.surroundings import SurroundingsReader
 from koord.controllers.descheduler.migration.migration_args import DELETE
 from tests.controllers.descheduler.migration.histories import GLOBALLY, POINTS, live
 
@@ -54,7 +55,9 @@ def _no_limits(patch: pytest.MonkeyPatch) -> None:
 
 
 def _twice(patch: pytest.MonkeyPatch) -> None:
+    """Neither one that passes nor one that begins looks for another of its pod."""
     patch.setattr(Arbitrator, "_moved_already", lambda self, job, pod: None)
+    patch.setattr(SurroundingsReader, "_is_moved_otherwise", lambda self, job: False)
 
 
 def _alone(patch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from koord.api.kinds.pod import Pod
 from koord.api.kinds.quota import PodGroup
 from koord.api.kinds.reservation import Reservation
 from koord.api.kinds.workloads import PodDisruptionBudget
-from koord.api.protocol import eviction
+from koord.api.protocol import eviction, keys
 from koord.controllers.descheduler.framework.points import PodEviction
 from koord.controllers.descheduler.framework.registry import PluginRegistry
 from koord.controllers.descheduler.migration.arbitration.job_index import is_open
@@ -348,6 +348,27 @@ def test_a_paused_job_does_nothing() -> None:
             PodMigrationJob, "later", Patch.merge({"spec": {"paused": False, "ttl": "1h"}})
         )
         assert (await world.ended("later")).status.phase == "Succeeded"
+
+    play(story)
+
+
+def test_of_two_jobs_that_both_passed_one_moves_the_pod() -> None:
+    """As where two deschedulers led for a while, and each let another one pass."""
+
+    async def story(world: World) -> None:
+        await world.deployment("web", 4)
+        moved = (await world.running(4))[0].metadata.name
+        passed = {"annotations": {keys.PASSED_ARBITRATION: "true"}}
+        for name in ("first", "second"):
+            await world.job(name, moved, metadata=passed, ttl="2m")
+        seen: set[str] = set()
+        while any(is_open(job) for job in await world.jobs()):
+            run = [j.metadata.name for j in await world.jobs() if j.status.phase == "Running"]
+            assert len(run) <= 1, run
+            seen.update(run)
+            await asyncio.sleep(0.05)
+        ends = {job.metadata.name: job.status.phase for job in await world.jobs()}
+        assert (seen, ends) == ({"first"}, {"first": "Succeeded", "second": "Failed"})
 
     play(story)
 

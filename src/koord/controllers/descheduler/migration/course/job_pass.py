@@ -62,7 +62,7 @@ class JobSurroundings:
         default_mode: of jobs that name none.
         group: of a job that moves alone, nothing.
         pool: what other reservations of the workload mean for it.
-        moved_otherwise: of a job that has ended, whether another moves the pod.
+        moved_otherwise: whether another job moves the pod; of one that has begun, False.
         surge: of a job whose pod's Deployment asks to be surged.
     """
 

@@ -161,6 +161,8 @@ class _Pass(SurgePass):
             return self._missing_pod()
         if not ref.uid:
             return JobStep(NAME_POD)
+        if self._surroundings.moved_otherwise:
+            return self._end(again=AGAIN_SECONDS)
         self._draft.status.phase = RUNNING
         return self._end()
 

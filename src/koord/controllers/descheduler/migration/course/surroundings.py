@@ -110,9 +110,14 @@ class SurroundingsReader:
         return await self._surges.state(self._cluster.client, job, own if is_open(job) else None)
 
     def _is_moved_otherwise(self, job: PodMigrationJob) -> bool:
-        if is_open(job):
+        others = [j for j in self._jobs.of_pod(job_pod_key(job)) if _uid(j) != _uid(job)]
+        if not is_open(job):
+            return any(is_open(other) for other in others)
+        if job.status.phase == RUNNING or group_of(job):
             return False
-        return any(is_open(other) for other in self._jobs.of_pod(job_pod_key(job)))
+        # While two deschedulers lead, each may have let another job pass.
+        moving = [other for other in others if self._jobs.is_moving(other)]
+        return any(each.status.phase == RUNNING or _rank(each) < _rank(job) for each in moving)
 
     def _bound_pod(self, held: Reservation | None) -> Pod | None:
         if held is None or not held.status.current_owners:
@@ -156,6 +161,15 @@ class SurroundingsReader:
             return None
         # Likewise: a job may name a pod that is newer than the cache.
         return await unless_missing(self._cluster.client.get(Pod, ref.name, ref.namespace))
+
+
+def _uid(job: PodMigrationJob) -> str:
+    return job.metadata.uid
+
+
+def _rank(job: PodMigrationJob) -> tuple[str, str]:
+    """Which of two jobs that may both begin goes first: the same for all who ask."""
+    return str(job.metadata.creation_timestamp), job.metadata.name
 
 
 def is_pod_of(job: PodMigrationJob, pod: Pod) -> bool:
