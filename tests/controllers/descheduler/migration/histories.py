@@ -145,6 +145,7 @@ class Checks:
     Attributes:
         leaders: how many deschedulers act; limits are each one's own.
         nodes: of pods, when their jobs began.
+        placed: by job the pod that it had a place for when its eviction began.
         scaled: whether the Deployment that is surged was scaled by its owner.
     """
 
@@ -152,6 +153,7 @@ class Checks:
         self._world, self.stored = world, world.stored
         self.leaders = 1
         self.nodes: dict[str, str] = {}
+        self.placed: dict[str, str] = {}
         self.scaled = False
         self.evictions = 0
         self.broken: list[str] = []
@@ -172,7 +174,8 @@ class Checks:
             return
         own = [j for j in jobs if j.spec.pod_ref and j.spec.pod_ref.uid == pod.metadata.uid]
         opened = [job for job in own if is_open(job)]
-        if opened and all(job.spec.mode == "ReservationFirst" for job in opened):
+        first = all(job.spec.mode == "ReservationFirst" for job in opened)
+        if opened and first and not self._goes_for_deleted(pod, jobs):
             self._check_held(opened, pod)
         if not gang_of(pod):
             return
@@ -183,13 +186,22 @@ class Checks:
             if not any(eviction_began(job.status) for job in others):
                 self._check_gang(members, group)
 
+    def _goes_for_deleted(self, pod: Pod, jobs: list[PodMigrationJob]) -> bool:
+        """Whether it may be on its way for a job that its user has deleted since."""
+        there = {job.metadata.uid for job in jobs}
+        return any(uid == pod.metadata.uid and job not in there for job, uid in self.placed.items())
+
     def _check_held(self, jobs: list[PodMigrationJob], pod: Pod) -> None:
         """One of its jobs has a place for it, on another node."""
+        places = self._places(jobs, pod)
+        assert places, f"{pod.metadata.name} goes from {pod.spec.node_name}, and has no place"
+
+    def _places(self, jobs: list[PodMigrationJob], pod: Pod) -> set[str]:
+        """The other nodes on which its jobs hold something."""
         options = [job.spec.reservation_options for job in jobs]
         names = {each.reservation_ref.name for each in options if each and each.reservation_ref}
         held = [each for each in self.stored.all(Reservation) if each.metadata.name in names]
-        places = {each.status.node_name for each in held} - {"", pod.spec.node_name}
-        assert places, f"{pod.metadata.name} goes from {pod.spec.node_name}, and has no place"
+        return {each.status.node_name for each in held} - {"", pod.spec.node_name}
 
     def spare(self, name: str) -> bool | None:
         """Whether the budget of a pod that is ready lets it go now; None where none is asked."""
@@ -215,6 +227,7 @@ class Checks:
         for pod in pods:
             if pod.spec.node_name:
                 self.nodes[pod.metadata.uid] = pod.spec.node_name
+        self._note_placed(jobs, pods)
         solo = [pod for pod in pods if pod.metadata.labels["app"] == "solo" and is_active(pod)]
         assert self.scaled or any(map(is_ready, solo)), "a pod that is surged has left a gap"
         if self.leaders > 1:
@@ -223,6 +236,14 @@ class Checks:
         here = {pod.metadata.uid for pod in pods}
         nodes = Counter(self.nodes.get(uid) for uid in uids if uid in here)
         assert all(n <= PER_NODE for n in nodes.values()), f"too many of a node: {nodes}"
+
+    def _note_placed(self, jobs: list[PodMigrationJob], pods: list[Pod]) -> None:
+        """Which jobs have a place at the write that says that they are about to evict."""
+        there = {pod.metadata.uid: pod for pod in pods}
+        for job in jobs:
+            pod = there.get(job.spec.pod_ref.uid) if job.spec.pod_ref else None
+            if pod is not None and eviction_began(job.status) and self._places([job], pod):
+                self.placed[job.metadata.uid] = pod.metadata.uid
 
 
 class MigrationHistory:
