@@ -43,8 +43,8 @@ class Pods:
             name: its name.
             place: the directory of its class, e.g. ``kubepods/besteffort``.
             resources: of its container.
-            more: ``labels``, ``annotations``, ``priority`` (a class), ``node`` where no scheduler is
-                to choose it, and values of its cgroup.
+            more: ``labels``, ``annotations``, ``priority`` (a class), ``node`` without a scheduler,
+                and values of its cgroup.
         """
         metadata = {"labels": more.pop("labels", {}), "annotations": more.pop("annotations", {})}
         quality = {"kubepods": "Guaranteed", "kubepods/besteffort": "BestEffort"}[place]
