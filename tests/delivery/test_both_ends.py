@@ -47,11 +47,13 @@ def test_a_batch_container_through_both(tmp_path: Path) -> None:
             update.linux.cpu_quota = 12_345
             await here.call("UpdateContainerResources", update)
             assert sent(here, "UpdateContainerResources").linux.cpu_quota == 50_000
+            assert not here.proxy.status()["hookServers"][0]["lastAnswerEmpty"]
             # NRI serves: all goes on as the kubelet wants it.
             setting.aside = True
             await here.call("CreateContainer", create_request(**KUBELET))
             made = sent(here).config.linux.resources
             assert {name: getattr(made, name) for name in KUBELET} == KUBELET
+            assert here.proxy.status()["hookServers"][0]["lastAnswerEmpty"]
             methods = {call["method"]: call["failures"] for call in setting.calls.status()["calls"]}
             assert methods == dict.fromkeys(
                 ("PreRunPodSandbox", "PreCreateContainer", "PreUpdateContainerResources"), 0

@@ -49,7 +49,7 @@ state = '/run/containerd'
     conf_dir = '/run/cni-conf'
     bin_dirs = ['{cni}']
 [plugins.'io.containerd.nri.v1.nri']
-  disable = false
+  disable = {without_nri}
   socket_path = '{nri}'
   plugin_path = '/run/nri/plugins'
   plugin_config_path = '/run/nri/conf.d'
@@ -99,7 +99,12 @@ class RuntimeNode:
 
     Args:
         folder: on a file system that overlays can lie on.
+
+    Attributes:
+        nri: whether the runtime offers it, from its next start on.
     """
+
+    nri = True
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -126,6 +131,7 @@ class RuntimeNode:
             socket=SOCKET,
             pause=PAUSE_IMAGE,
             nri=NRI_SOCKET,
+            without_nri=str(not self.nri).lower(),
             cni=find_package("bridge").parent,
         )
         config.write_text(text, encoding="utf-8")
@@ -253,6 +259,11 @@ class RealNode(RuntimeNode):
 
     def start_koordlet(self, gates: str = "") -> None:
         """Starts it, and waits until it serves the runtime."""
+        self.begin_koordlet("--feature-gates", gates)
+        until("koordlet serves the runtime", self.is_synchronized)
+
+    def begin_koordlet(self, *more: str) -> None:
+        """Starts it, with arguments beside those that say where all is."""
         folder = self.folder
         arguments = [
             "--node-name", NODE, "--kubeconfig", str(self.api.kubeconfig),
@@ -260,12 +271,11 @@ class RealNode(RuntimeNode):
             "--cgroup-driver", "cgroupfs", "--state-dir", str(folder / "state"),
             "--var-lib-kubelet-dir", str(folder / "kubelet"),
             "--prediction-checkpoint-filepath", str(folder / "checkpoints"),
-            "--feature-gates", gates, "-v", "4",
+            "-v", "4", *more,
         ]  # fmt: skip
         (folder / "kubelet").mkdir(exist_ok=True)
         call = [sys.executable, "-m", "koord.cli.daemons.koordlet", *arguments]
         self._start("koordlet", call, agent_mode="hostMode")
-        until("koordlet serves the runtime", self.is_synchronized)
 
     def kill_koordlet(self) -> None:
         """kill -9."""

@@ -60,19 +60,23 @@ class ProxyNode(RealNode):
         self._programs = {}
         self._make_kubepods()
         self.start_containerd()
-        self._import_images()
+        self.import_images()
         self.direct = CriClient("/run/containerd/containerd.sock", Path("/run/logs"))
         self.hooks = StandInHookServer(Path("/run/hooks.sock"), folder / "hooks.d" / "hooks.json")
         self.hooks.start()
         self.start_proxy()
 
-    def start_proxy(self) -> None:
-        """Starts it, and waits until it answers."""
+    def start_proxy(self, hook_seconds: float = 0.5) -> None:
+        """Starts it, and waits until it answers.
+
+        Args:
+            hook_seconds: how long it waits for a hook server.
+        """
         arguments = [
             "--koord-runtimeproxy-endpoint", PROXY_SOCKET,
             "--remote-runtime-service-endpoint", "/run/containerd/containerd.sock",
             "--runtime-hook-config-dir", str(self.folder / "hooks.d"),
-            "--runtime-hook-timeout", "500ms", "--state-dir", str(self.pod_folder),
+            "--runtime-hook-timeout", f"{hook_seconds}s", "--state-dir", str(self.pod_folder),
         ]  # fmt: skip
         call = [sys.executable, "-m", "koord.cli.daemons.runtime_proxy", *arguments]
         self._start("proxy", call)

@@ -43,7 +43,8 @@ class Pods:
             name: its name.
             place: the directory of its class, e.g. ``kubepods/besteffort``.
             resources: of its container.
-            more: ``labels``, ``annotations``, ``priority`` (a class), and values of its cgroup.
+            more: ``labels``, ``annotations``, ``priority`` (a class), ``node`` without a scheduler,
+                and values of its cgroup.
         """
         metadata = {"labels": more.pop("labels", {}), "annotations": more.pop("annotations", {})}
         quality = {"kubepods": "Guaranteed", "kubepods/besteffort": "BestEffort"}[place]
@@ -52,6 +53,8 @@ class Pods:
             "schedulerName": "koord-scheduler", "containers": [container],
             "priorityClassName": more.pop("priority"),
         }  # fmt: skip
+        if node := more.pop("node", ""):
+            spec["nodeName"] = node
         status = {"phase": "Pending", "qosClass": quality}
         self._node.api.put("Pod", name, metadata=metadata, spec=spec, status=status)
         try:

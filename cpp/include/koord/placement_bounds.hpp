@@ -12,17 +12,20 @@
 // the rows of a block are much alike it costs what there are blocks.
 //
 // Where rows lie in the order that they were given in, those that differ little come one after the
-// other in many tables, and of equals the one with the lowest rank is found first. Where searches
-// have looked at more than a quarter of the rows, rows are ordered by how much of resources 0 and 1
-// is taken instead, so that those of a block are alike; and back where that is no better. Rows move
-// from block to block only then, once an eighth of them has changed.
+// other in many tables, and of equals the one with the lowest rank is found first. Once an eighth
+// of the rows has changed, and searches since the last time have looked at more than a quarter of
+// them on average, rows are ordered by how much of resources 0 and 1 is taken instead, so that
+// those of a block are alike; and back where that is no better. So long as they are ordered by use,
+// every eighth that changes orders them anew; at no other time do rows move from block to block.
 //
 // Not thread-safe.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "koord/error.hpp"
@@ -58,7 +61,8 @@ class KOORD_API RowBounds {
  public:
   static constexpr std::size_t kBlock = 32;  // rows
 
-  /// `keeps_order`: rows stay in the order that they are given in, as those of ReservedBounds do.
+  /// `keeps_order`: rows stay in the order that they are given in, as those of ReservedBounds do;
+  /// for searches beside reservations.
   explicit RowBounds(bool keeps_order = false) : keeps_order_(keeps_order) {}
 
   /// Reads the columns of rows again; `open` and `ranks` are by row. Of other numbers of rows,
@@ -71,80 +75,134 @@ class KOORD_API RowBounds {
   /// lowest rank among equals; -1 if there is none. Columns, `open` and `ranks` count as update()
   /// has read them; further answers by row count as a board's do, normalised among rows that
   /// nothing refuses. kInvalid for those of other sizes, for another number of weights than there
-  /// are scores, for weights below 0 and for raw scores as in Board::rate(); other errors are those
-  /// of the checks and scores.
+  /// are scores, for weights below 0, for ratings' and reservations' beyond 1,000,000, for raw
+  /// scores as in Board::rate(), and for reservations where rows are ordered by use; other errors
+  /// are those of the checks and scores, of check_question() and of reserved_answers().
   [[nodiscard]] std::int64_t best(const Rooms& rooms, std::span<const std::int64_t> weights,
                                   const RowAnswers& answers = {});
 
-  /// How many rows the last call of best() has looked at.
+  /// How many rows the last call of best() has looked at, without those of which it has asked no
+  /// more than how full their reservations would be.
   [[nodiscard]] std::size_t looked_at() const { return looked_at_; }
 
  private:
+  class Search;
   // A rating with the bounds that it is normalised by.
   struct Rated {
     RowRating rating;
     std::int64_t least = 0;
     std::int64_t most = 0;
   };
-  struct Found {
-    std::int64_t row = -1;
-    std::int64_t total = 0;
+  // A row by the share of a resource that is taken.
+  struct Use {
+    double share = 0;
     std::int64_t rank = 0;
+    std::size_t row = 0;
+
+    auto operator<=>(const Use&) const = default;
   };
 
+  // Rows are read (placement_bounds.cpp).
   void resize(const Columns& columns, std::size_t rows);
   void copy_row(std::size_t row, const Columns& columns, std::span<const std::uint8_t> open,
                 std::span<const std::int64_t> ranks);
+  void read_blocks(RowSet rows);
+  void read_block(std::size_t block);
+  void read_resource(std::size_t block, std::size_t resource, std::span<const std::size_t> places);
+  void read_scored(std::size_t block, std::size_t resource, std::span<const std::size_t> places);
+
+  // What was read last: of rows, by place; of blocks, each as a row that has the most of everything
+  // and of which the least is taken, one the other way round, and one that has as much as any row
+  // of the block has left.
+  [[nodiscard]] Columns kept() const;
+  [[nodiscard]] Columns most() const;
+  [[nodiscard]] Columns least() const;
+  [[nodiscard]] Columns free() const;
+
+  // Rows are ordered (placement_bounds_order.cpp).
+  [[nodiscard]] bool is_order_due();
   void order_rows(const Columns& columns, std::span<const std::uint8_t> open,
                   std::span<const std::int64_t> ranks);
   void order_by_use(std::span<const std::uint8_t> open);
-  void read_block(std::size_t block);
-  void limit_blocks(const Rooms& rooms, std::span<const std::int64_t> weights);
-  void limit_score(const RoomScore& score, std::size_t at, std::span<std::int64_t> most) const;
-  [[nodiscard]] Columns least() const;
-  [[nodiscard]] Columns most() const;
-  [[nodiscard]] Columns free() const;
-  [[nodiscard]] Columns kept() const;
-  void allow(const Rooms& rooms, const RowAnswers& answers);
-  void take_ratings(const RowAnswers& answers);
-  void limit_allowed();
-  void limit_rating(const RowRating& rating);
-  void limit_reserved(const Rooms& rooms, const RowAnswers& answers);
-  void ask_reserved(const Rooms& rooms, const ReservedAnswers& reserved, std::size_t block);
-  [[nodiscard]] std::size_t first_block() const;
-  [[nodiscard]] bool may_be_better(std::size_t block, const Found& found) const;
+  [[nodiscard]] Use use_of(std::size_t row, std::size_t resource,
+                           std::span<const std::uint8_t> open) const;
 
-  std::size_t stride_ = 0;
+  // Blocks are limited by columns (placement_bounds_limits.cpp).
+  void limit_blocks(const Rooms& rooms, std::span<const std::int64_t> weights);
+  void limit_part(const Rooms& rooms, std::span<const std::int64_t> weights, RowSet part);
+  void limit_score(const RoomScore& score, RowSet part, std::span<std::int64_t> most) const;
+  void limit_mixed(const RoomScore& score, RowSet part, std::span<std::int64_t> most) const;
+  // Writes what is left, below 0 where any check refuses.
+  static void left_by_checks(const Rooms& rooms, const Columns& columns, RowSet part,
+                             std::span<std::int64_t> left);
+
+  // ... by answers (placement_bounds_answers.cpp).
+  void limit_answers(const Rooms& rooms, const RowAnswers& answers);
+  void allow(const Rooms& rooms, const RowAnswers& answers);
+  void allow_masks(const RowAnswers& answers);
+  void allow_room(const Rooms& rooms, RowSet part);
+  void limit_allowed();
+  void take_ratings(const RowAnswers& answers);
+  void limit_rating(const RowRating& rating);
+  std::pair<std::int64_t, std::int64_t> bound_rating(const RowRating& rating);
+
+  // ... and by reservations (placement_bounds_reserved.cpp).
+  void limit_reserved(const Rooms& rooms, const RowAnswers& answers);
+  void bound_fills(const ReservedAnswers& reserved);
+  std::int64_t most_filled(const Rooms& rooms, const RowAnswers& answers);
+  void ask_reserved(const Rooms& rooms, const ReservedAnswers& reserved, std::size_t block);
+
+  // Where a search begins (placement_bounds_search.cpp).
+  [[nodiscard]] std::size_t first_block() const;
+
+  [[nodiscard]] std::size_t size_of(std::size_t block) const {
+    return rows_ - block * kBlock < kBlock ? rows_ - block * kBlock : kBlock;
+  }
+  static RowSet in_a_row(std::size_t first, std::size_t count) {
+    return {.index = nullptr, .first = static_cast<std::int64_t>(first), .count = count};
+  }
+
+  std::size_t stride_ = 0;  // of the columns that were read last
   std::size_t resources_ = 0;
   std::size_t rows_ = 0;
   std::size_t blocks_ = 0;
-  // What was read last, by place: `order_` says of each place its row, `places_` of each row its
-  // place. Blocks are of places beside each other.
+
+  // `order_` says of each place its row, `places_` of each row its place. Blocks are of places
+  // beside each other.
   std::vector<std::size_t> order_, places_;
-  std::vector<std::int64_t> offered_, taken_, scored_, place_ranks_;
-  std::vector<std::uint8_t> open_places_;
   bool keeps_order_ = false;
   bool by_use_ = false;  // rows are ordered so, not as they were given
-  // Since rows were ordered last: how many changed; how many searches looked at how many.
+  // Since it was last decided how to order rows: how many changed; how many searches looked at how
+  // many.
   std::size_t changed_ = 0, searches_ = 0, searched_ = 0;
-  // By resource and block, of open rows alone; 0 where no row is open.
+
+  // What was read last, by place; of columns by resource too.
+  std::vector<std::int64_t> offered_, taken_, scored_, place_ranks_;
+  std::vector<std::uint8_t> open_places_;
+  // By resource and block, of open rows alone: of blocks without any they mean nothing.
   std::vector<std::int64_t> least_offered_, most_offered_, least_taken_, most_taken_;
-  std::vector<std::int64_t> least_scored_, most_scored_, most_free_, nothing_;
-  // By block: how many rows are open, the lowest rank, and the highest total that a row may have.
+  std::vector<std::int64_t> least_scored_, most_scored_, most_free_;
+  std::vector<std::int64_t> nothing_;  // 0 everywhere
+  // By block: how many rows are open, and the lowest rank of these.
   std::vector<std::size_t> open_rows_;
-  std::vector<std::int64_t> ranks_, limits_;
-  // Of the call of best() under way, where there are answers, by place: what may be chosen, and
-  // ratings where these are not by row.
+  std::vector<std::int64_t> ranks_;
+
+  // Of the call of best() under way; kept for their memory. By block, the highest total that a row
+  // may have.
+  std::vector<std::int64_t> limits_;
+  // Where there are answers: what may be chosen, by place and as masks say by row; ratings by place
+  // (`raw_` where these are not by row), and with their bounds; of one of them by block the least
+  // and the most.
   std::vector<std::uint8_t> allowed_, allowed_rows_;
   std::vector<RowRating> ratings_;
-  std::vector<std::size_t> sooner_;  // blocks in the order in which they are looked at
   std::vector<std::vector<std::int64_t>> raw_;
   std::vector<Rated> rated_;
-  std::vector<std::int64_t> ends_;  // of a rating, by block: the least, the most
+  std::vector<std::int64_t> ends_;
   // Of reservations: by block whether its rows were asked about, and the most they may be filled;
   // by row how full they would be.
   std::vector<std::uint8_t> asked_;
   std::vector<std::int64_t> fills_, filled_;
+  std::vector<std::size_t> sooner_;  // blocks in the order in which they are looked at
   std::size_t looked_at_ = 0;
 };
 

@@ -77,17 +77,20 @@ KOORD_API void check_question(const ReservedQuestion& question, std::size_t rows
 KOORD_API void reserved_answers(const ReservedQuestion& question, std::size_t first,
                                 std::span<std::uint8_t> passes, std::span<std::int64_t> raw);
 
-/// Of blocks of rows how full their reservations are, at least and at most.
+/// Of blocks of rows how full their reservations may be: what they hold and what of it is used, at
+/// least and at most, so that no row has to be asked about whose block could not be the fullest.
 class KOORD_API ReservedBounds {
  public:
   static constexpr std::size_t kBlock = 32;  // rows, as those of RowBounds
 
-  /// Reads the reservations of rows again. Of other numbers of rows or resources than before all
-  /// rows are to be given: kInvalid for fewer; kNotFound for a row or slot out of range.
+  /// Reads the reservations of rows again, with all of their blocks; `slots` by row, below 0 where
+  /// there is none. Of other numbers of rows or resources than before all rows are to be given:
+  /// kInvalid for fewer; kNotFound for a row or slot out of range.
   void update(const Reserved& reserved, std::span<const std::int64_t> slots, RowSet rows);
 
-  /// Writes by block what reserved_answers() gives at most there. kInvalid for another number of
-  /// resources than update() has read; for questions that check_question() lets pass.
+  /// Writes by block 0..100, no less than reserved_answers() gives any row there. kInvalid for
+  /// another number of resources than update() has read and for fewer places than blocks; for
+  /// questions that check_question() lets pass.
   void limits(const ReservedQuestion& question, std::span<std::int64_t> most) const;
 
   [[nodiscard]] std::size_t rows() const { return rows_; }

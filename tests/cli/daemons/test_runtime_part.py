@@ -14,6 +14,7 @@ from typing import Any, cast
 import grpc.aio
 import pytest
 
+import koord.delivery
 from koord.agent.app import Agent
 from koord.agent.options import AgentOptions
 from koord.cli.daemons import hook_server_part, nri_part
@@ -75,9 +76,11 @@ def test_a_proxy_that_comes_later_is_served_and_nri_before_it(tmp_path: Path) ->
         (tmp_path / "hooks.d").mkdir()
         while not found.server.serving:
             await asyncio.sleep(0.001)
+        # A directory is no proxy.
+        assert found.status()["way"] == "reconciler"
+        assert await quota(tmp_path) == 50_000
         status = found.status()
         assert (status["way"], status["hookServer"]["stepsAside"]) == ("hook server", False)
-        assert await quota(tmp_path) == 50_000
         told = json.loads((tmp_path / "hooks.d/koordlet.json").read_text())
         assert told["remote-endpoint"] == "/var/run/koordlet/koordlet.sock"
         assert told["runtime-hooks"] == [
@@ -134,6 +137,8 @@ def test_a_dry_run_serves_nobody(tmp_path: Path) -> None:
 def test_a_package_that_is_missing_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Beside the table of modules an import sets this, too.
+    monkeypatch.setattr(koord, "delivery", koord.delivery)
     for name in [name for name in sys.modules if name.startswith("koord.delivery")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "grpc", None)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from koord.agent.hooks.hook import HookStage
@@ -28,6 +29,10 @@ def test_it_is_written_as_the_original_does(tmp_path: Path) -> None:
     before = place.stat().st_ino
     registration(tmp_path).write()
     assert place.stat().st_ino == before
+    with place.open() as held:  # whose inode is not given to another meanwhile
+        registration(tmp_path).write(anew=True)
+        assert place.stat().st_ino != os.fstat(held.fileno()).st_ino
+        assert place.read_text() == held.read()
     registration(tmp_path, "Fail").write()
     assert '"Fail"' in place.read_text()
     assert [entry.name for entry in tmp_path.iterdir()] == ["koordlet.json"]

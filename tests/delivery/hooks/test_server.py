@@ -19,6 +19,7 @@ import pytest
 
 from koord.agent.hooks.base_hook import BaseHook
 from koord.agent.hooks.hook import HookStage
+from koord.delivery.cri.hook_servers import HookServers
 from koord.delivery.hooks.messages import CONTAINER_STAGES, HOOKS, POD_STAGES, method_of
 from koord.delivery.hooks.registration import Registration
 from koord.delivery.hooks.server import MOST_BYTES, AgentHookServer, ServerOptions
@@ -127,6 +128,27 @@ def test_a_proxy_is_told_and_the_socket_is_roots_alone(tmp_path: Path) -> None:
         async with running(place.server(stays=False)) as server:
             await until(lambda: server.serving)
         assert list(place.folder.iterdir()) == []
+
+    story(tmp_path, told)
+
+
+def test_an_agent_that_is_back_says_so_and_makes_the_folder_of_its_socket(tmp_path: Path) -> None:
+    """The proxy takes a file that was written again for another server, whom it has not given up.
+
+    koordlet's own is beneath ``/run``, which is empty after a boot.
+    """
+
+    async def told(place: Place) -> None:
+        place.socket = tmp_path / "made" / "k.sock"
+        proxy = HookServers(place.folder)
+        found = []
+        for _ in range(2):
+            async with running(place.server()) as server:
+                await until(lambda: server.serving)
+                found.append(proxy.of_stage(STAGES[0]))
+                assert proxy.of_stage(STAGES[0]) == found[-1]
+        assert None not in found
+        assert found[0] != found[1]
 
     story(tmp_path, told)
 

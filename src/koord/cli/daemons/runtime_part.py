@@ -36,11 +36,12 @@ class RuntimePart:
 
     def status(self) -> dict[str, Any]:
         """How hooks come to containers, for ``koord node status``."""
-        found = self.nri.status()
-        if not self.nri.connected and self.server.serving:
+        found, server = self.nri.status(), self.server.status()
+        # A directory that a proxy left says nothing: one that is there calls.
+        if not self.nri.connected and server["serving"] and server["calls"]:
             found["way"] = "hook server"
         return {
             **found,
-            "hookServer": self.server.status(),
+            "hookServer": server,
             **self._agent.creation.missing.status(),
         }

@@ -45,6 +45,10 @@ class HookCalls:
         calls: remembers them.
         clock: of pauses.
         metrics: counts them.
+
+    Attributes:
+        servers: those that there are now.
+        empty: the files of hook servers whose last answer was an empty one, which changes nothing.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class HookCalls:
         metrics: MetricRegistry,
     ) -> None:
         self.servers = servers
+        self.empty: set[str] = set()
         self._timeout_seconds, self._calls, self._clock = timeout_seconds, calls, clock
         # By the file's name, with what it said.
         self._clients: dict[str, tuple[HookServer, HookClient]] = {}
@@ -83,10 +88,18 @@ class HookCalls:
             except HookServerError as error:
                 call.fail(str(error))
                 return None, self._failure(server, stage, name, str(error))
+        self._note(server.name, answer)
         self._count.labels(stage, "success").inc()
         if self._errors.pop(server.endpoint, ""):
             _LOG.info("hook server answers again", extra=log.fields(endpoint=server.endpoint))
         return answer, None
+
+    def _note(self, name: str, answer: Any) -> None:
+        if answer.ByteSize():
+            self.empty.discard(name)
+        elif name not in self.empty:
+            self.empty.intersection_update(each.name for each in self.servers.all())
+            self.empty.add(name)
 
     def _failure(self, server: HookServer, stage: str, name: str, error: str) -> HookFailure:
         self._count.labels(stage, "failure").inc()

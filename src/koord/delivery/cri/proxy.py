@@ -247,6 +247,7 @@ class RuntimeProxy(grpc.GenericRpcHandler):  # type: ignore[misc]
                     "endpoint": each.endpoint,
                     "failurePolicy": each.policy.value,
                     "stages": sorted(each.stages),
+                    "lastAnswerEmpty": each.name in self.hooks.empty,
                 }
                 for each in servers.all()
             ],

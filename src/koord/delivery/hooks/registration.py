@@ -47,15 +47,19 @@ class Registration:
         }
         return json.dumps(document, indent="\t") + "\n"
 
-    def write(self) -> None:
+    def write(self, *, anew: bool = False) -> None:
         """Writes the file where it says something else; it is never seen by halves.
+
+        Args:
+            anew: write it in any case, so that a proxy that has given up a server calls again.
 
         Raises:
             OSError: it cannot be written.
         """
         place, beside = self.folder / NAME, self.folder / _BESIDE
         with contextlib.suppress(OSError, ValueError):
-            if not place.is_symlink() and place.read_text("utf-8") == self.text:
+            same = not place.is_symlink() and place.read_text("utf-8") == self.text
+            if same and not anew:
                 return
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()

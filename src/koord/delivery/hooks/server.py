@@ -93,6 +93,7 @@ class AgentHookServer:
             faults.point("hookserver.serve")
             await server.start()
             file = SocketFile(options.socket)
+            options.registration.write(anew=True)
             while file.is_current():
                 options.registration.write()
                 self.serving, self.error = True, ""

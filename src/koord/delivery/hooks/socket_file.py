@@ -22,12 +22,14 @@ _FLAG = "--runtime-hooks-addr"
 
 
 async def make_way(path: Path) -> None:
-    """Removes a socket that nobody serves any more.
+    """Removes a socket that nobody serves any more; makes its directory where there is none.
 
     Raises:
         KoordError: something else lies there, or somebody lives behind it.
-        OSError: it cannot be looked at or removed.
+        OSError: it cannot be looked at or removed, or the directory not be made.
     """
+    # Of a host that was started a moment ago.
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     try:
         found = path.lstat()
     except FileNotFoundError:

@@ -25,7 +25,7 @@ Run = "Callable[..., tuple[int, str, str]]"
 POD = "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1_2.slice"
 CONTAINER = f"{POD}/cri-containerd-abc.scope"
 
-RUNTIME = {
+RUNTIME: dict[str, Any] = {
     "way": "NRI", "socket": "/var/run/nri/nri.sock", "connected": True, "synchronized": True,
     "runtime": "containerd 2.4.2", "connections": 1, "error": "", "unknownPods": 2,
     "lastUnknownPod": "d/late",
@@ -155,7 +155,8 @@ def test_the_way_hooks_come_is_shown(koord: Any, agent: str) -> None:
 @pytest.mark.parametrize(
     ("server", "said"),
     [
-        ({"serving": True, "stepsAside": False}, "serves a proxy"),
+        ({"serving": True, "stepsAside": False, "calls": RUNTIME["calls"]}, "serves a proxy"),
+        ({"serving": True, "stepsAside": False, "calls": []}, "no proxy has called yet"),
         ({"serving": False, "error": "no proxy is there"}, "not served: no proxy is there"),
     ],
 )
@@ -167,6 +168,7 @@ def test_a_hook_server_that_serves_or_does_not(
     stdout().print(status_text.page({**STATUS, "runtime": runtime}), soft_wrap=True)
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     start = lines.index("container runtime")
+    assert lines[start + 1] == "hooks come by hook server  no NRI: /n.sock: none"
     assert lines[start + 2] == f"hook server /k.sock  {said}"
 
 

@@ -168,7 +168,9 @@ def _runtime(runtime: Document) -> Group | None:
         line.append(f"  {runtime['runtime']}", "green")
         line.append("" if runtime["synchronized"] else "  not synchronized yet", "yellow")
     elif runtime["error"]:
-        line.append(f"  {runtime['socket']}: {runtime['error']}", "yellow")
+        why = f"{runtime['socket']}: {runtime['error']}"
+        served = runtime["way"] == "hook server"
+        line.append(*((f"  no NRI: {why}", "dim") if served else (f"  {why}", "yellow")))
     parts: list[RenderableType] = [line, *_calls(runtime)]
     # A koordlet of an earlier release has none.
     if server := runtime.get("hookServer"):
@@ -185,8 +187,10 @@ def _hook_server(server: Document) -> Text:
         line.append(f"  not served: {server['error']}", "yellow")
     elif server["stepsAside"]:
         line.append("  answers change nothing: NRI serves", "yellow")
-    else:
+    elif server["calls"]:
         line.append("  serves a proxy", "green")
+    else:
+        line.append("  no proxy has called yet", "yellow")
     return line
 
 
