@@ -24,6 +24,11 @@ def test_what_holds_of_planned_moves_holds() -> None:
     assert planned > 10
 
 
+def test_a_gang_that_has_begun_to_go_goes_on() -> None:
+    """1097: its first eviction was lost, and another member's job deleted before the next."""
+    live(1097, 25)
+
+
 def _no_others(patch: pytest.MonkeyPatch) -> None:
     """Moves that are under way count for nothing."""
     patch.setattr(CurrentCluster, "under_way", lambda self, namespace=None: iter(()))

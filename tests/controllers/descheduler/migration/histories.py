@@ -157,6 +157,8 @@ class Checks:
         self.scaled = False
         self.evictions = 0
         self.broken: list[str] = []
+        # Groups of jobs, one of which says that its pod is asked to go.
+        self._begun: set[str] = set()
 
     @contextmanager
     def noting(self) -> Iterator[None]:
@@ -167,7 +169,7 @@ class Checks:
             self.broken.append(str(error))
 
     def before_eviction(self, name: str) -> None:
-        """A pod that is to have a place first has one; a gang's first waits for those of all."""
+        """A pod that is to have a place first has one; a gang's jobs say first that they begin."""
         self.evictions += 1
         jobs, pod = self.stored.all(PodMigrationJob), self.stored.get(Pod, name, "default")
         if pod is None:
@@ -179,12 +181,9 @@ class Checks:
             self._check_held(opened, pod)
         if not gang_of(pod):
             return
-        for group in {group_of(job) for job in opened} - {""}:
-            members = [job for job in jobs if group_of(job) == group]
-            others = [job for job in members if job not in own]
-            # What has begun goes on: an eviction is tried again although a job is deleted.
-            if not any(eviction_began(job.status) for job in others):
-                self._check_gang(members, group)
+        # What has begun goes on: an eviction is tried again although a job is deleted.
+        for group in {group_of(job) for job in opened} - {""} - self._begun:
+            self._check_gang([job for job in jobs if group_of(job) == group], group)
 
     def _goes_for_deleted(self, pod: Pod, jobs: list[PodMigrationJob]) -> bool:
         """Whether it may be on its way for a job that its user has deleted since."""
@@ -211,6 +210,14 @@ class Checks:
         budget = self.stored.get(PodDisruptionBudget, pod.metadata.labels["app"], "default")
         return None if budget is None else budget.status.disruptions_allowed > 0
 
+    def _check_groups(self) -> None:
+        """A gang begins to go once all have a place; one that was refused begins anew."""
+        jobs = [job for job in self.stored.all(PodMigrationJob) if group_of(job)]
+        before = self._begun
+        self._begun = {group_of(job) for job in jobs if eviction_began(job.status)}
+        for group in sorted(self._begun - before):
+            self._check_gang([job for job in jobs if group_of(job) == group], group)
+
     def _check_gang(self, members: list[PodMigrationJob], group: str) -> None:
         assert len(members) == int(group.partition("/")[0]), "a gang is evicted in part"
         for job in members:
@@ -220,6 +227,7 @@ class Checks:
             assert placed or job.status.phase == "Succeeded", f"{job.metadata.name} has no place"
 
     def after_write(self) -> None:
+        self._check_groups()
         jobs = [j for j in self.stored.all(PodMigrationJob) if j.status.phase == "Running"]
         uids = Counter(job.spec.pod_ref.uid for job in jobs if job.spec.pod_ref)
         assert all(number == 1 for number in uids.values()), f"two jobs move one pod: {uids}"
