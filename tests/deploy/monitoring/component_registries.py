@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,8 @@ from koord.controllers.scheduler.registry import Registry
 from koord.controllers.webhook.environment import WebhookEnvironment
 from koord.controlplane.metrics import ServerMetrics
 from koord.controlplane.storage.store import Store
+from koord.delivery.cri.options import RuntimeProxyOptions
+from koord.delivery.cri.proxy import RuntimeProxy
 from koord.kube.client import Client
 from koord.kube.dry_run import DryRun
 from koord.kube.events import EventRecorder
@@ -75,6 +78,7 @@ def component_metrics(folder: Path) -> Iterator[ComponentMetric]:
         ("koord-manager", "/external-metrics", manager.external),
         ("koord-descheduler", "/metrics", _descheduler()),
         ("koordlet", "/metrics", _agent(folder)),
+        ("koord-runtime-proxy", "/metrics", asyncio.run(_runtime_proxy(folder))),
         ("koord up", "/metrics", ServerMetrics(Store()).registry),
     ]
     for component, path, registered in found:
@@ -141,4 +145,12 @@ def _agent(folder: Path) -> MetricRegistry:
     machine = MachineTree(folder / "machine").machine()
     supervisor = Supervisor("koordlet", metrics, clock)
     Agent(options, machine, AgentServices(client, recorder, None, metrics, clock, supervisor))
+    return metrics
+
+
+async def _runtime_proxy(folder: Path) -> MetricRegistry:
+    metrics, clock = registry(), VirtualClock(0.0)
+    supervisor = Supervisor("runtime_proxy", metrics, clock)
+    options = RuntimeProxyOptions(state_dir=str(folder / "proxy"))
+    await RuntimeProxy(options, metrics, clock, supervisor).stop()
     return metrics
