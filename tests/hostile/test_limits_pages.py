@@ -61,6 +61,9 @@ from koord.controlplane.patching import field_managers, json_patches
 from koord.controlplane.requests import bodies as requests
 from koord.controlplane.schema.codec import depth
 from koord.controlplane.storage import collection, event_retention, store, watch
+from koord.delivery import answering
+from koord.delivery.hooks import server as hook_server
+from koord.delivery.hooks import service
 from koord.delivery.nri import connection, multiplexer, plugin, ttrpc
 from koord.kube import event_correlation, events
 from koord.kube.codec import interner, page_reader
@@ -210,7 +213,10 @@ NUMBERS: dict[str, list[str]] = {
     "one call of a container runtime": [
         f"{mib(multiplexer.MOST_PAYLOAD_BYTES - 10)} + 10 bytes, {mib(ttrpc.MOST_BODY_BYTES)}",
     ],
-    "a pod that a container runtime": [{0.25: "a quarter"}[plugin._WAIT_SHARE]],
+    "a pod that a container runtime": [{0.25: "a quarter"}[answering.WAIT_SHARE]],
+    "calls of a runtime proxy": [number(service.MOST_AT_A_TIME)],
+    "a message of a runtime proxy": [mib(hook_server.MOST_BYTES)],
+    "an answer to a runtime proxy": [mib(service.MOST_ANSWER_BYTES)],
     "containers that are brought up": [number(plugin.MOST_SYNCHRONIZED)],
     "history of a resource": [
         f"{number(HISTORY.changes)} changes or {mib(HISTORY.change_bytes)}",
