@@ -7,18 +7,14 @@ import json
 import signal
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
 
 from koord.cli.daemons.runtime_proxy import main, parse
 from koord.delivery.cri.options import RuntimeProxyOptions
+from tests.cli.daemons.program import PATIENCE_SECONDS, answer, usage_error
 from tests.real.plane import free_port
-
-_PATIENCE_SECONDS = 60.0
 
 
 def test_flags_have_the_originals_names_and_defaults() -> None:
@@ -49,6 +45,8 @@ def test_flags_have_the_originals_names_and_defaults() -> None:
             "expected another socket than the runtime's",
         ),
         (["--runtime-hook-timeout=0s"], "--runtime-hook-timeout: got 0.0, expected more than 0"),
+        (["--runtime-hook-timeout", "-3s"], "--runtime-hook-timeout: got '-3s', expected a dur"),
+        (["--runtime-hook-timeout", "-v=4"], "--runtime-hook-timeout: got '', expected a value"),
         (["--state-dir=pods"], "--state-dir: got 'pods', expected an absolute path"),
         (["--addr=x"], "--addr: got 'x', expected HOST:PORT"),
         (["--koord-runtime-proxy-endpoint=/s"], "such as --koord-runtimeproxy-endpoint"),
@@ -61,29 +59,7 @@ def test_what_is_wrong_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["koord-runtime-proxy", *words])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    error = capsys.readouterr().err
-    assert caught.value.code == 2
-    assert message in error
-    assert error.count("\n") == 1
-
-
-def _answer(url: str) -> str:
-    """Body of an answer, of a failed check too; waits until somebody listens."""
-    end = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=20) as answer:
-                return str(answer.read().decode())
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.read().decode()
-        except OSError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.05)
+    assert message in usage_error(main, ["koord-runtime-proxy", *words], monkeypatch, capsys)
 
 
 def test_without_a_runtime_it_listens_is_not_ready_and_ends_in_order(tmp_path: Path) -> None:
@@ -97,14 +73,14 @@ def test_without_a_runtime_it_listens_is_not_ready_and_ends_in_order(tmp_path: P
     process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     try:
         url = f"http://127.0.0.1:{port}"
-        assert _answer(f"{url}/healthz") == "ok"
-        assert "[-]runtime failed" in _answer(f"{url}/readyz")
-        assert json.loads(_answer(f"{url}/status"))["socket"] == str(socket)
-        assert "koord_runtime_proxy_calls_total" in _answer(f"{url}/metrics")
+        assert answer(f"{url}/healthz") == "ok"
+        assert "[-]runtime failed" in answer(f"{url}/readyz")
+        assert json.loads(answer(f"{url}/status"))["socket"] == str(socket)
+        assert "koord_runtime_proxy_calls_total" in answer(f"{url}/metrics")
         assert socket.is_socket()
         assert socket.stat().st_mode & 0o777 == 0o660
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=_PATIENCE_SECONDS)
+        _, log = process.communicate(timeout=PATIENCE_SECONDS)
     finally:
         process.kill()
         process.wait()
@@ -120,9 +96,6 @@ def test_what_is_no_socket_is_not_removed(
     file.write_text("kept")
     words = [f"--koord-runtimeproxy-endpoint={file}", "--addr=", f"--state-dir={tmp_path / 'p'}"]
     words.append(f"--runtime-hook-config-dir={tmp_path / 'h'}")
-    monkeypatch.setattr("sys.argv", ["koord-runtime-proxy", *words])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    assert caught.value.code == 2
-    assert "expected a path where nothing is but a socket" in capsys.readouterr().err
+    error = usage_error(main, ["koord-runtime-proxy", *words], monkeypatch, capsys)
+    assert "expected a path where nothing is but a socket" in error
     assert file.read_text() == "kept"

@@ -10,9 +10,6 @@ import os
 import ssl
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -20,11 +17,10 @@ import pytest
 from koord.cli.daemons.webhook import main, parse
 from koord.controllers.webhook.framework.webhook_table import MUTATE_POD
 from koord.controllers.webhook.program_options import WebhookProgramOptions
+from tests.cli.daemons.program import PATIENCE_SECONDS, answer, usage_error
 from tests.contract.embedded import start_embedded
 from tests.controllers.webhook.reviews import review
 from tests.real.plane import free_port
-
-PATIENCE_SECONDS = 60.0
 
 
 def test_flags_have_the_managers_defaults() -> None:
@@ -50,13 +46,7 @@ def test_what_is_wrong_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["koord-webhook", *words])
-    with pytest.raises(SystemExit) as caught:
-        main()
-    error = capsys.readouterr().err
-    assert caught.value.code == 2
-    assert message in error
-    assert error.count("\n") == 1
+    assert message in usage_error(main, ["koord-webhook", *words], monkeypatch, capsys)
 
 
 @pytest.mark.parametrize(
@@ -77,19 +67,19 @@ def test_it_answers_beside_a_cluster_and_ends(tmp_path: Path, program: str, dry_
         }  # fmt: skip
         process = subprocess.Popen(words, env={**os.environ, **environment}, stderr=subprocess.PIPE)
         try:
-            assert _answer(f"http://127.0.0.1:{ports[2]}/readyz?verbose").startswith(b"[+]ping ok")
+            assert answer(f"http://127.0.0.1:{ports[2]}/readyz?verbose").startswith("[+]ping ok")
             anything = ssl.create_default_context()
             anything.check_hostname, anything.verify_mode = False, ssl.CERT_NONE
-            assert _answer(f"https://127.0.0.1:{ports[0]}/healthz", anything) == b"ok\n"
+            assert answer(f"https://127.0.0.1:{ports[0]}/healthz", anything) == "ok\n"
             review_url = f"https://127.0.0.1:{ports[0]}{MUTATE_POD}"
-            answered = json.loads(_answer(review_url, anything, json.dumps(review()).encode()))
+            answered = json.loads(answer(review_url, anything, json.dumps(review()).encode()))
             assert answered["response"]["allowed"]
             metrics = f"http://127.0.0.1:{ports[1]}"
-            tree = json.loads(_answer(f"{metrics}/elasticQuota"))
+            tree = json.loads(answer(f"{metrics}/elasticQuota"))
             assert tree["quotaHierarchyInfo"] == {"koordinator-root-quota": []}
             told = "/metrics" if program == "webhook" else "/internal-metrics"
-            assert f"koord_{program}_failures_total".encode() in _answer(f"{metrics}{told}")
-            assert b'requests_total{code="200",webhook="/mutate-pod"} 1.0' in _answer(
+            assert f"koord_{program}_failures_total" in answer(f"{metrics}{told}")
+            assert 'requests_total{code="200",webhook="/mutate-pod"} 1.0' in answer(
                 f"{metrics}/metrics"
             )
             # Nothing is written in a dry run, not to this machine either.
@@ -103,17 +93,3 @@ def test_it_answers_beside_a_cluster_and_ends(tmp_path: Path, program: str, dry_
     assert len(lines) == (2 if program == "manager" else 1)
     assert any("ClusterColocationProfile: " in each for each in lines)
     assert all('remedy="koord crds install"' in each for each in lines)
-
-
-def _answer(url: str, tls: ssl.SSLContext | None = None, body: bytes | None = None) -> bytes:
-    """What is answered with 200, waited for."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            asked = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-            with urllib.request.urlopen(asked, context=tls, timeout=5) as answer:
-                found: bytes = answer.read()
-                return found
-        except (OSError, urllib.error.URLError):
-            assert time.monotonic() < deadline, url
-            time.sleep(0.1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_type_hints
@@ -257,6 +258,29 @@ def unknown_flag(program: str, word: str, known: Collection[str]) -> KoordError:
 
 class _Parser(argparse.ArgumentParser):
     page: Callable[[], HelpPage]
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """As argparse, but the word behind a flag is its value unless it is a flag, as in Go.
+
+        argparse takes whatever begins with a dash, such as ``-3s``, for a flag.
+        """
+        return super().parse_known_args(
+            self._joined(sys.argv[1:] if args is None else args), namespace
+        )
+
+    def _joined(self, words: Sequence[str]) -> list[str]:
+        """Flags that take a value, with one that begins with a dash, as one word."""
+        joined: list[str] = []
+        for word in words:
+            flag = self._option_string_actions.get(joined[-1]) if joined else None
+            bare = word.partition("=")[0] in self._option_string_actions
+            if flag and flag.nargs is None and word.startswith("-") and not bare:
+                joined[-1] += f"={word}"
+            else:
+                joined.append(word)
+        return joined
 
     def error(self, message: str) -> NoReturn:
         what, _, words = message.partition(": ")
