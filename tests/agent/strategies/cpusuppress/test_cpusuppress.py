@@ -113,6 +113,27 @@ def test_the_examples_of_three_cores_on_eight_cpus(tmp_path, old, reserved, expe
         assert scene.executor.value(_CPUS, directory) == expected
 
 
+@pytest.mark.parametrize(
+    ("there", "managed", "expected", "unsuppressed"),
+    [
+        (True, True, "0,4-5", "0-2,4-6"),
+        (False, True, "2-4", "0-6"),
+        (True, False, "2-4", "0-6"),
+    ],
+)
+def test_what_the_kubelet_gave_to_a_pod_alone_is_not_lent(
+    tmp_path, there, managed, expected, unsuppressed
+):
+    given = [{"uid": "uid-own", "cpuset": "3", "managedByKubelet": managed}]
+    keys = {"node.koordinator.sh/pod-cpu-allocs": json.dumps(given)}
+    scene = _held(Scene(tmp_path, **keys), "7,6")
+    if there:
+        scene.pods.append(pod("own", kube_qos="Guaranteed"))
+    assert scene.uses(2.2, ls=2.2).run()["cpus"] == expected
+    scene.config.enable = False
+    assert scene.run()["cpus"] == unsuppressed
+
+
 def test_quota_goes_up_a_tenth_of_the_node_a_round_and_down_at_once(tmp_path):
     scene = Scene(tmp_path, cores=80)
     scene.config.cpu_suppress_policy = "cfsQuota"

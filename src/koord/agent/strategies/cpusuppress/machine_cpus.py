@@ -19,11 +19,12 @@ from koord.api.protocol.node_reservation import node_reservation, reserved_cpus
 from koord.api.protocol.nodes import SystemQOSResource
 from koord.api.protocol.qos import QoSClass
 from koord.api.protocol.scheduling import resource_status
+from koord.api.protocol.topology import pod_cpu_allocs
 from koord.base.errors import KoordError
 from koord.kernels.cpuset import CPUSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from koord.agent.states.pod_state import PodState
     from koord.api.kinds.topology import NodeResourceTopology
@@ -41,8 +42,9 @@ class MachineCPUs:
     Attributes:
         count: all of them.
         lsr: those that LSR pods hold.
-        shared: those that neither LSE nor LSR pods hold. Both without what is held back.
-        best_effort: what BE pods may have without suppression: all but LSE's and what is held back.
+        shared: those that neither LSE nor LSR pods hold. Both without what is held back, and
+            without what the kubelet gave to pods alone.
+        best_effort: what BE pods may have without suppression: all but LSE's and these.
     """
 
     count: int
@@ -52,7 +54,7 @@ class MachineCPUs:
 
 
 def classified(
-    topology: Topology, reported: NodeResourceTopology, pods: Iterable[PodState]
+    topology: Topology, reported: NodeResourceTopology, pods: Sequence[PodState]
 ) -> MachineCPUs:
     """The machine's CPUs by the pods that hold them; of two that hold one, the last counts."""
     holder: dict[int, QoSClass] = {}
@@ -62,7 +64,7 @@ def classified(
         holder.update((cpu, pod.qos) for cpu in held)
         if pod.qos is QoSClass.LSE:
             lse = lse | held
-    back = held_back(reported)
+    back = held_back(reported) | _kubelets(reported, frozenset(pod.uid for pod in pods))
     places = _places(topology)
     free = [place for place in places if place.cpu not in back]
     return MachineCPUs(
@@ -88,6 +90,19 @@ def held_back(reported: NodeResourceTopology) -> CPUSet:
     except (KoordError, ValueError):
         own = CPUSet()
     return reserved | own
+
+
+def _kubelets(reported: NodeResourceTopology, uids: frozenset[str]) -> CPUSet:
+    """CPUs that the kubelet's static CPU manager gave to pods that are there."""
+    try:
+        given = [
+            CPUSet.parse_wire(each.cpuset)
+            for each in pod_cpu_allocs(reported)
+            if each.managed_by_kubelet and each.uid in uids
+        ]
+    except (KoordError, ValueError):
+        return CPUSet()
+    return CPUSet.from_ids(cpu for cpus in given for cpu in cpus)
 
 
 def pod_cpus(pod: PodState) -> CPUSet:
