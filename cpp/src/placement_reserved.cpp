@@ -139,6 +139,17 @@ void ReservedBounds::update(const Reserved& reserved, std::span<const std::int64
     least_count_.assign(blocks_, 0);
     most_count_.assign(blocks_, 0);
   }
+  // What is read in part would say less of a block than there is.
+  try {
+    read(reserved, slots, rows);
+  } catch (...) {
+    *this = {};
+    throw;
+  }
+}
+
+void ReservedBounds::read(const Reserved& reserved, std::span<const std::int64_t> slots,
+                          RowSet rows) {
   std::size_t last = blocks_;
   for (std::size_t i = 0; i < rows.count; ++i) {
     const std::size_t row = checked("row", rows[i], rows_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
@@ -331,4 +332,25 @@ TEST("placement_reserved_bounds/what cannot be read or asked is named") {
   CHECK_THROWS(bounds.limits(question_of(other, {}), limits), Exception);
   table.slots[3] = 41;
   CHECK_THROWS(bounds.update(table.reserved(), table.slots, set_of(one)), Exception);
+}
+
+TEST("placement_reserved_bounds/after a read that failed all rows are to be read again") {
+  SplitMix64 random(17);
+  Table table(70, 2);
+  table.change_all(random);
+  ReservedBounds bounds;
+  bounds.update(table.reserved(), table.slots, table.all());
+  Ints before(3);
+  bounds.limits(question_of(table, {}), before);
+
+  const std::int64_t slot = std::exchange(table.slots[40], 71);
+  const Ints rows{1, 40};
+  CHECK_THROWS(bounds.update(table.reserved(), table.slots, set_of(rows)), Exception);
+  table.slots[40] = slot;
+  Ints limits(3);
+  CHECK_THROWS(bounds.limits(question_of(table, {}), limits), Exception);
+  CHECK_THROWS(bounds.update(table.reserved(), table.slots, set_of(rows)), Exception);
+  bounds.update(table.reserved(), table.slots, table.all());
+  bounds.limits(question_of(table, {}), limits);
+  CHECK(limits == before);
 }

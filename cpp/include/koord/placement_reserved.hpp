@@ -85,7 +85,7 @@ class KOORD_API ReservedBounds {
 
   /// Reads the reservations of rows again, with all of their blocks; `slots` by row, below 0 where
   /// there is none. Of other numbers of rows or resources than before all rows are to be given:
-  /// kInvalid for fewer; kNotFound for a row or slot out of range.
+  /// kInvalid for fewer; kNotFound for a row or slot out of range, and then nothing counts as read.
   void update(const Reserved& reserved, std::span<const std::int64_t> slots, RowSet rows);
 
   /// Writes by block 0..100, no less than reserved_answers() gives any row there. kInvalid for
@@ -104,6 +104,7 @@ class KOORD_API ReservedBounds {
     std::int64_t most_used = 0;
   };
 
+  void read(const Reserved& reserved, std::span<const std::int64_t> slots, RowSet rows);
   void read_block(std::size_t block, const Reserved& reserved, std::span<const std::int64_t> slots);
 
   std::size_t rows_ = 0;
