@@ -10,6 +10,7 @@ Beside the files of ``koord.kernels.cgroup.CATALOGUE`` there are a few targets o
 | ``resctrl.members`` | group | a cgroup directory whose threads belong to it; a claim a directory |
 | ``oom_score_adj`` | cgroup of a container | -1000 to 1000, for each of its processes |
 | ``core_sched`` | cgroup of a container | the group that shares cores; may be empty |
+| ``network.classes`` | empty | a plan of traffic classes, see ``koord.agent.host.traffic.plan`` |
 | ``terway.global_bps_config``, ``terway.pod.json`` | empty | the whole file |
 """
 
@@ -35,6 +36,7 @@ RESCTRL_GROUP, RESCTRL_SCHEMATA = "resctrl.group", "resctrl.schemata"
 RESCTRL_MEMBERS = "resctrl.members"
 OOM_SCORE_ADJ, CORE_SCHED = "oom_score_adj", "core_sched"
 TERWAY_BANDWIDTH, TERWAY_PODS = "terway.global_bps_config", "terway.pod.json"
+TRAFFIC = "network.classes"
 
 OUTLIVES_REBOOT = frozenset({TERWAY_BANDWIDTH, TERWAY_PODS})
 """Outlive a reboot; everything else is as the kernel starts with it."""
@@ -54,7 +56,7 @@ _BYTES = frozenset({"memory.limit_in_bytes", "memory.min", "memory.low", "memory
 _LINES = "blkio."
 _OWN_NUMBERS = frozenset({RESCTRL_GROUP, OOM_SCORE_ADJ})
 _OWN_TEXTS = frozenset({RESCTRL_SCHEMATA, RESCTRL_MEMBERS, CORE_SCHED, TERWAY_BANDWIDTH,
-                        TERWAY_PODS})  # fmt: skip
+                        TERWAY_PODS, TRAFFIC})  # fmt: skip
 _TEXTS = frozenset({FEATURES, EFFECTIVE_CPUS, "net_cls.classid"}) | _OWN_TEXTS
 _INT64_MAX = 2**63 - 1
 
