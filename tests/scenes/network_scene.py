@@ -216,17 +216,27 @@ def _until(check: Callable[[], bool]) -> None:
 
 @contextlib.contextmanager
 def _net_cls() -> Iterator[str]:
-    """The hierarchy net_cls in a folder as of cgroup v1, with a directory of this process's own."""
+    """The hierarchy net_cls in a folder as of cgroup v1, with those that share it elsewhere."""
+    rows = [line.split() for line in Path("/proc/cgroups").read_text("ascii").splitlines()]
+    own = next((row[1] for row in rows if row[0] == "net_cls"), "0")
+    names = ",".join(row[0] for row in rows if row[1] == own != "0") or "net_cls"
     with tempfile.TemporaryDirectory() as root:
         place = f"{root}/net_cls"
         Path(place).mkdir()
-        sh(f"mount -t cgroup -o net_cls none {place}")
+        sh(f"mount -t cgroup -o {names} none {place}")
         try:
             yield root
         finally:
-            for directory in sorted(Path(place).glob("koord-scene/**/"), reverse=True):
-                directory.rmdir()
             sh(f"umount {place}")
+
+
+def _remove(directory: Path, top: Path) -> None:
+    """A directory of cgroups, and those above it up to another."""
+    for each in (directory, *directory.parents):
+        if each == top:
+            return
+        with contextlib.suppress(OSError):  # others have something in it
+            each.rmdir()
 
 
 def pods(network: Network, state: str) -> dict[str, Any]:
@@ -297,16 +307,14 @@ def sockets_v1(network: Network, state: str) -> dict[str, Any]:
             return {"be": found, "classid": (place / "net_cls.classid").read_text()}
         finally:
             agent.executor.give_all_back()
-            for directory in (place, *place.parents):
-                if directory == Path(root, "net_cls"):
-                    break
-                directory.rmdir()
+            _remove(place, Path(root, "net_cls"))
 
 
 def sockets_v2(network: Network, state: str) -> dict[str, Any]:
     """Pods in the node's network by the cgroup of their sockets."""
     lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    root = next(line.split()[4] for line in lines if " - cgroup2 " in line)
+    root = next((line.split()[4] for line in lines if " - cgroup2 " in line), "")
+    assert root, "no cgroup v2"
     top = Path(root, f"koord-scene-{os.getpid()}")
     state_of = host_pod_of("BE", "u1")
     place = top / state_of.directory
@@ -318,10 +326,7 @@ def sockets_v2(network: Network, state: str) -> dict[str, Any]:
         return {"be": found, "failures": agent.failures()}
     finally:
         agent.executor.give_all_back()
-        for directory in (place, *place.parents):
-            directory.rmdir()
-            if directory == top:
-                break
+        _remove(place, Path(root))
 
 
 def confined(network: Network, state: str) -> dict[str, Any]:

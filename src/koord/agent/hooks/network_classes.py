@@ -54,7 +54,7 @@ _GROUP_OF = {SYSTEM: SYSTEM_GROUP, LS: LS_GROUP, BE: BE_GROUP}
 _PRIORITY = {SYSTEM: 1, LS: 2, BE: 3}
 
 
-class Limits(NamedTuple):
+class ClassLimits(NamedTuple):
     """What a class gets, bytes per second."""
 
     rate_bytes: int
@@ -70,7 +70,7 @@ class NetworkRule(NamedTuple):
     """
 
     total_bytes: int
-    limits: Mapping[int, Limits]
+    limits: Mapping[int, ClassLimits]
 
 
 def rule_of(slo: NodeSLOSpec | None) -> NetworkRule | None:
@@ -94,13 +94,13 @@ def rule_of(slo: NodeSLOSpec | None) -> NetworkRule | None:
         expected = f"together at most the node's bandwidth, {total_bits}"
         raise KoordError("NodeSLO", "networkQOS.egressRequest", promised, expected)
     total = total_bits // BITS
-    system = Limits(max(rest // BITS, LEAST_BYTES), total)
+    system = ClassLimits(max(rest // BITS, LEAST_BYTES), total)
     return NetworkRule(total, {SYSTEM: system, LS: _limits(ls, total), BE: _limits(be, total)})
 
 
-def _limits(shares: NetworkShares, total: int) -> Limits:
+def _limits(shares: NetworkShares, total: int) -> ClassLimits:
     ceil = max(shares.egress_limit // BITS, LEAST_BYTES) if shares.egress_limit else total
-    return Limits(min(max(shares.egress_request // BITS, LEAST_BYTES), ceil), ceil)
+    return ClassLimits(min(max(shares.egress_request // BITS, LEAST_BYTES), ceil), ceil)
 
 
 class PodMinors:

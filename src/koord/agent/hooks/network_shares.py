@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a NodeSLO says of the network: the node's bandwidth and the classes' parts, in bits.
 
-Rule: docs/reference/nodeslo.md#resourceqosstrategy.
+Rule: docs/reference/nodeslo.md#resource-qos-config.
 """
 
 from __future__ import annotations

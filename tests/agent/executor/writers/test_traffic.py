@@ -14,7 +14,7 @@ from koord.agent.executor.host_executor import ExecutorOptions, HostExecutor
 from koord.agent.executor.journal import Journal
 from koord.agent.executor.target import TRAFFIC, Target
 from koord.agent.executor.writers.traffic import TrafficKernel, TrafficWriter
-from koord.agent.host.traffic.changes import Action, Change, LinkState, RootQdisc
+from koord.agent.host.traffic.changes import LinkAction, LinkChange, LinkState, RootQdisc
 from koord.agent.host.traffic.nftables import PacketTable
 from koord.agent.host.traffic.plan import LAYOUT, TrafficClass, TrafficPlan, handle
 from koord.agent.host.traffic.socket_cgroups import SocketCgroup, socket_cgroups
@@ -41,19 +41,19 @@ class Kernel:
         self._refuse("read")
         return list(self.found.values())
 
-    def apply(self, link: LinkState, changes: list[Change]) -> None:
+    def apply(self, link: LinkState, changes: list[LinkChange]) -> None:
         self._refuse("apply")
         for action, row in changes:
             self.steps += 1
             now = self.found[link.name]
             classes = dict(now.classes)
-            if action in (Action.ADD_ROOT, Action.DELETE_ROOT):
-                root = OURS if action is Action.ADD_ROOT else RootQdisc("noqueue", 0)
+            if action in (LinkAction.ADD_ROOT, LinkAction.DELETE_ROOT):
+                root = OURS if action is LinkAction.ADD_ROOT else RootQdisc("noqueue", 0)
                 self.found[link.name] = now._replace(root=root, classes={})
                 continue
             assert row is not None
             classes[row.minor] = row
-            if action is Action.DELETE_CLASS:
+            if action is LinkAction.DELETE_CLASS:
                 del classes[row.minor]
             self.found[link.name] = now._replace(classes=classes)
 
@@ -114,7 +114,7 @@ def test_a_plan_is_put_into_effect_and_taken_back(tmp_path: Path) -> None:
     node.executor.settle()
     assert (kernel.steps, kernel.table) == (steps, table)
     kernel.table = None
-    kernel.apply(kernel.found["eth0"], [Change(Action.DELETE_CLASS, FIXED[-1])])
+    kernel.apply(kernel.found["eth0"], [LinkChange(LinkAction.DELETE_CLASS, FIXED[-1])])
     node.executor.recheck()
     node.executor.settle()
     assert (kernel.found["eth0"].classes, kernel.table) == (

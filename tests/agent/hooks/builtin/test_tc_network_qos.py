@@ -133,10 +133,12 @@ def test_a_limit_of_its_own_stays_within_its_class_and_promises_nothing() -> Non
         return at(pod(qos, uid=uid, annotations={LIMITS: {"egressLimit": limit}}), f"10.0.0.{uid}")
 
     be = shares(egressRequest=10, egressLimit="16M")
-    pods = [limited("BE", "1", "8M"), limited("BE", "2", "1G"), limited("LS", "3", "80"),
-            limited("", "4", "8M"), limited("BE", "5", "0"), limited("BE", "6", "-8M"),
-            at(pod("BE", uid="7", annotations={LIMITS: "{"}), "10.0.0.7"),
-            at(pod("BE", uid="8", annotations={LIMITS: {"ingressLimit": "8M"}}), "10.0.0.8")]  # fmt: skip
+    pods = [
+        limited("BE", "1", "8M"), limited("BE", "2", "1G"), limited("LS", "3", "80"),
+        limited("", "4", "8M"), limited("BE", "5", "0"), limited("BE", "6", "-8M"),
+        at(pod("BE", uid="7", annotations={LIMITS: "{"}), "10.0.0.7"),
+        at(pod("BE", uid="8", annotations={LIMITS: {"ingressLimit": "8M"}}), "10.0.0.8"),
+    ]  # fmt: skip
     found = plan(*pods, be=be)
     own = {row.minor: row for row in found.classes if row.minor in POD_MINORS}
     by_pod = {

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.agent.host.traffic.changes import (
-    Action,
-    Change,
+    LinkAction,
+    LinkChange,
     LinkState,
-    Owner,
+    QdiscOwner,
     RootQdisc,
     changes_of,
     owner_of,
@@ -50,45 +50,47 @@ def plan(*rows: TrafficClass) -> TrafficPlan:
 @pytest.mark.parametrize(
     ("found", "owner"),
     [
-        (link(DEFAULT), Owner.KERNEL),
-        (link(RootQdisc("mq", 0)), Owner.KERNEL),
-        (link(RootQdisc("fq_codel", 0x80010000)), Owner.OTHER),
-        (link(RootQdisc("htb", 0x10000, 10), *FIXED), Owner.OTHER),
-        (link(RootQdisc("htb", 0x20000, 2), *FIXED), Owner.OTHER),
-        (link(OURS), Owner.KOORD),
-        (link(OURS, *FIXED[:3]), Owner.KOORD),
-        (link(OURS, *FIXED, POD), Owner.KOORD),
-        (link(OURS, *FIXED, POD._replace(parent=BE)), Owner.OTHER),
-        (link(OURS, *ORIGINALS.values()), Owner.ORIGINAL),
-        (link(OURS, *ORIGINALS.values(), POD._replace(parent=ROOT)), Owner.ORIGINAL),
-        (link(OURS, *[row._replace(priority=0) for row in ORIGINALS.values()]), Owner.OTHER),
-        (link(OURS, ORIGINALS[ROOT], ORIGINALS[SYSTEM]), Owner.OTHER),
+        (link(DEFAULT), QdiscOwner.KERNEL),
+        (link(RootQdisc("mq", 0)), QdiscOwner.KERNEL),
+        (link(RootQdisc("fq_codel", 0x80010000)), QdiscOwner.OTHER),
+        (link(RootQdisc("htb", 0x10000, 10), *FIXED), QdiscOwner.OTHER),
+        (link(RootQdisc("htb", 0x20000, 2), *FIXED), QdiscOwner.OTHER),
+        (link(OURS), QdiscOwner.KOORD),
+        (link(OURS, *FIXED[:3]), QdiscOwner.KOORD),
+        (link(OURS, *FIXED, POD), QdiscOwner.KOORD),
+        (link(OURS, *FIXED, POD._replace(parent=BE)), QdiscOwner.OTHER),
+        (link(OURS, *ORIGINALS.values()), QdiscOwner.ORIGINAL),
+        (link(OURS, *ORIGINALS.values(), POD._replace(parent=ROOT)), QdiscOwner.ORIGINAL),
+        (link(OURS, *[row._replace(priority=0) for row in ORIGINALS.values()]), QdiscOwner.OTHER),
+        (link(OURS, ORIGINALS[ROOT], ORIGINALS[SYSTEM]), QdiscOwner.OTHER),
     ],
 )
-def test_whose_a_root_qdisc_is(found: LinkState, owner: Owner) -> None:
+def test_whose_a_root_qdisc_is(found: LinkState, owner: QdiscOwner) -> None:
     assert owner_of(found) is owner
 
 
 def test_steps() -> None:
     assert changes_of(link(DEFAULT), plan(*FIXED)) == [
-        Change(Action.ADD_ROOT), *(Change(Action.ADD_CLASS, row) for row in FIXED),
+        LinkChange(LinkAction.ADD_ROOT), *(LinkChange(LinkAction.ADD_CLASS, row) for row in FIXED),
     ]  # fmt: skip
     assert changes_of(link(OURS, *FIXED), plan(*FIXED)) == []
-    assert changes_of(link(OURS, *FIXED), plan(*FIXED, POD)) == [Change(Action.ADD_CLASS, POD)]
+    assert changes_of(link(OURS, *FIXED), plan(*FIXED, POD)) == [
+        LinkChange(LinkAction.ADD_CLASS, POD)
+    ]
     more = POD._replace(ceil_bytes=3000)
     assert changes_of(link(OURS, *FIXED, POD), plan(*FIXED, more)) == [
-        Change(Action.CHANGE_CLASS, more)
+        LinkChange(LinkAction.CHANGE_CLASS, more)
     ]
     moved = POD._replace(parent=LS_GROUP)
     assert changes_of(link(OURS, *FIXED, POD), plan(*FIXED, moved)) == [
-        Change(Action.DELETE_CLASS, POD), Change(Action.ADD_CLASS, moved),
+        LinkChange(LinkAction.DELETE_CLASS, POD), LinkChange(LinkAction.ADD_CLASS, moved),
     ]  # fmt: skip
-    assert changes_of(link(OURS, *FIXED, POD), plan()) == [Change(Action.DELETE_ROOT)]
+    assert changes_of(link(OURS, *FIXED, POD), plan()) == [LinkChange(LinkAction.DELETE_ROOT)]
     assert changes_of(link(DEFAULT), plan()) == []
     assert changes_of(link(RootQdisc("tbf", 0x80010000)), plan(*FIXED)) == []
     first = changes_of(link(OURS, *ORIGINALS.values()), plan(*FIXED))
     assert [step.action for step in first[:3]] == [
-        Action.DELETE_ROOT, Action.ADD_ROOT, Action.ADD_CLASS,
+        LinkAction.DELETE_ROOT, LinkAction.ADD_ROOT, LinkAction.ADD_CLASS,
     ]  # fmt: skip
 
 
@@ -98,22 +100,22 @@ class Htb:
     def __init__(self, found: LinkState) -> None:
         self.root, self.classes = found.root, dict(found.classes)
 
-    def do(self, step: Change) -> None:
+    def do(self, step: LinkChange) -> None:
         action, row = step
-        if action is Action.DELETE_ROOT:
+        if action is LinkAction.DELETE_ROOT:
             assert self.root.handle
             self.root, self.classes = DEFAULT, {}
-        elif action is Action.ADD_ROOT:
+        elif action is LinkAction.ADD_ROOT:
             assert self.root.handle == 0
             self.root = OURS
         else:
             assert row is not None
             assert self.root == OURS
             assert row.parent == 0 or row.parent in self.classes
-            assert (row.minor in self.classes) is (action is not Action.ADD_CLASS)
-            if action is Action.CHANGE_CLASS:
+            assert (row.minor in self.classes) is (action is not LinkAction.ADD_CLASS)
+            if action is LinkAction.CHANGE_CLASS:
                 assert self.classes[row.minor].parent == row.parent
-            if action is Action.DELETE_CLASS:
+            if action is LinkAction.DELETE_CLASS:
                 assert all(each.parent != row.minor for each in self.classes.values())
                 del self.classes[row.minor]
             else:
@@ -152,7 +154,7 @@ def test_steps_lead_to_the_plan_and_no_further(found: LinkState, rows: list[Traf
     kernel = Htb(found)
     for step in changes_of(found, plan(*rows)):
         kernel.do(step)
-    if owner_of(found) is Owner.OTHER:
+    if owner_of(found) is QdiscOwner.OTHER:
         assert (kernel.root, kernel.classes) == (found.root, found.classes)
         return
     assert kernel.root == (OURS if rows else DEFAULT)

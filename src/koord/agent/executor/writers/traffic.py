@@ -11,7 +11,14 @@ import errno
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from koord.agent.executor.target import TRAFFIC, Target, Value
-from koord.agent.host.traffic.changes import Action, Change, LinkState, Owner, changes_of, owner_of
+from koord.agent.host.traffic.changes import (
+    LinkAction,
+    LinkChange,
+    LinkState,
+    QdiscOwner,
+    changes_of,
+    owner_of,
+)
 from koord.agent.host.traffic.nftables import CGROUPS, NfTables, PacketTable, table_of
 from koord.agent.host.traffic.plan import LS_GROUP, TrafficPlan, handle, plan_of
 from koord.agent.host.traffic.socket_cgroups import socket_cgroups
@@ -29,7 +36,7 @@ if TYPE_CHECKING:
 _UNCHANGED = Written(Outcome.UNCHANGED, 0, "")
 _WRITTEN = Written(Outcome.WRITTEN, 0, "")
 # No such program here, or no such part of the kernel: looked for again once in a long while.
-_LACKING = frozenset({errno.ENOPKG, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT})
+_UNSUPPORTED = frozenset({errno.ENOPKG, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT})
 
 
 class PacketTables(Protocol):
@@ -104,7 +111,7 @@ class TrafficWriter:
         if plan.classes:
             if uplink is None:
                 return Written(Outcome.FAILED, errno.ENETUNREACH, f"{TRAFFIC}: no default route")
-            if owner_of(uplink) is Owner.OTHER:
+            if owner_of(uplink) is QdiscOwner.OTHER:
                 self._packets(TrafficPlan())
                 return Written(Outcome.FAILED, errno.EEXIST, _not_ours(uplink))
         # A link that was the default route's once has nothing to divide any more.
@@ -144,9 +151,9 @@ class TrafficWriter:
             return table_of(plan, False, {}), _untold(error)
 
 
-def _removal(link: LinkState) -> list[Change]:
+def _removal(link: LinkState) -> list[LinkChange]:
     # Like koord's for sure: an HTB without these classes may be anybody's, where koord never was.
-    return [Change(Action.DELETE_ROOT)] if LS_GROUP in link.classes else []
+    return [LinkChange(LinkAction.DELETE_ROOT)] if LS_GROUP in link.classes else []
 
 
 def _not_ours(link: LinkState) -> str:
@@ -163,5 +170,5 @@ def _untold(error: OSError) -> str:
 
 
 def _failed(request: WriteRequest, error: OSError) -> Written:
-    outcome = Outcome.UNSUPPORTED if error.errno in _LACKING else Outcome.FAILED
+    outcome = Outcome.UNSUPPORTED if error.errno in _UNSUPPORTED else Outcome.FAILED
     return Written(outcome, error.errno or errno.EIO, one_line(f"{request.target}: {error}"))

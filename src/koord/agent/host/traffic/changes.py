@@ -60,7 +60,7 @@ class LinkState(NamedTuple):
     uplink: bool = True
 
 
-class Owner(Enum):
+class QdiscOwner(Enum):
     """Whose a root qdisc is."""
 
     KERNEL = auto()
@@ -69,7 +69,7 @@ class Owner(Enum):
     OTHER = auto()
 
 
-class Action(Enum):
+class LinkAction(Enum):
     """What is done to a link."""
 
     DELETE_ROOT = auto()
@@ -79,24 +79,24 @@ class Action(Enum):
     CHANGE_CLASS = auto()
 
 
-class Change(NamedTuple):
+class LinkChange(NamedTuple):
     """One step; ``row`` is the class, of a step about one."""
 
-    action: Action
+    action: LinkAction
     row: TrafficClass | None = None
 
 
-def owner_of(link: LinkState) -> Owner:
+def owner_of(link: LinkState) -> QdiscOwner:
     """Whose the root qdisc is, told by its form: koord's and the original's are never alike."""
     root = link.root
     if root.handle == 0:
-        return Owner.KERNEL
+        return QdiscOwner.KERNEL
     if root != RootQdisc(_QDISC, handle(0), SYSTEM):
-        return Owner.OTHER
+        return QdiscOwner.OTHER
     # One that was made a moment before a crash has a part of the classes, or none.
     if all(_is_koords(row) for row in link.classes.values()):
-        return Owner.KOORD
-    return Owner.ORIGINAL if _is_originals(link.classes) else Owner.OTHER
+        return QdiscOwner.KOORD
+    return QdiscOwner.ORIGINAL if _is_originals(link.classes) else QdiscOwner.OTHER
 
 
 def _is_koords(row: TrafficClass) -> bool:
@@ -112,27 +112,27 @@ def _is_originals(classes: Mapping[int, TrafficClass]) -> bool:
     return flat and priorities == {ROOT: 0, SYSTEM: 1, LS: 2, BE: 3}
 
 
-def changes_of(link: LinkState, plan: TrafficPlan) -> list[Change]:
+def changes_of(link: LinkState, plan: TrafficPlan) -> list[LinkChange]:
     """The steps from what a link has to what a plan wants; without classes, back to the kernel's.
 
     The caller leaves a link alone whose root qdisc is another's.
     """
     owner = owner_of(link)
-    if owner is Owner.OTHER or (owner is Owner.KERNEL and not plan.classes):
+    if owner is QdiscOwner.OTHER or (owner is QdiscOwner.KERNEL and not plan.classes):
         return []
     if not plan.classes:
-        return [Change(Action.DELETE_ROOT)]
-    found = link.classes if owner is Owner.KOORD else {}
-    steps = [] if owner is not Owner.ORIGINAL else [Change(Action.DELETE_ROOT)]
-    if owner is not Owner.KOORD:
-        steps.append(Change(Action.ADD_ROOT))
+        return [LinkChange(LinkAction.DELETE_ROOT)]
+    found = link.classes if owner is QdiscOwner.KOORD else {}
+    steps = [] if owner is not QdiscOwner.ORIGINAL else [LinkChange(LinkAction.DELETE_ROOT)]
+    if owner is not QdiscOwner.KOORD:
+        steps.append(LinkChange(LinkAction.ADD_ROOT))
     wanted = {row.minor: row for row in plan.classes}
     # A class keeps the one above it for life.
     stay = {m for m, row in found.items() if m in wanted and wanted[m].parent == row.parent}
-    steps += [Change(Action.DELETE_CLASS, found[m]) for m in sorted(found.keys() - stay)]
+    steps += [LinkChange(LinkAction.DELETE_CLASS, found[m]) for m in sorted(found.keys() - stay)]
     for row in plan.classes:
         if row.minor not in stay:
-            steps.append(Change(Action.ADD_CLASS, row))
+            steps.append(LinkChange(LinkAction.ADD_CLASS, row))
         elif found[row.minor] != row:
-            steps.append(Change(Action.CHANGE_CLASS, row))
+            steps.append(LinkChange(LinkAction.CHANGE_CLASS, row))
     return steps

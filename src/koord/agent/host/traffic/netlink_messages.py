@@ -21,7 +21,7 @@ _SUBSYSTEM: Final = 10
 _BATCH_BEGIN, _BATCH_END = 0x10, 0x11
 
 
-class Message(NamedTuple):
+class NetlinkMessage(NamedTuple):
     """One message of the kernel.
 
     Attributes:
@@ -75,7 +75,7 @@ def _edge(kind: int) -> bytes:
     return _HEADER.pack(_HEADER.size + len(body), kind, REQUEST, 0, 0) + body
 
 
-def messages(data: bytes) -> Iterator[Message]:
+def messages(data: bytes) -> Iterator[NetlinkMessage]:
     """The messages of what was received; a cut one ends it."""
     at = 0
     while at + _HEADER.size <= len(data):
@@ -84,7 +84,7 @@ def messages(data: bytes) -> Iterator[Message]:
             return
         skipped = _HEADER.size if kind in (ERROR, DONE) else _HEADER.size + _FAMILY.size
         plain = kind if kind in (ERROR, DONE) else kind & 0xFF
-        yield Message(plain, sequence, data[at + skipped : at + length])
+        yield NetlinkMessage(plain, sequence, data[at + skipped : at + length])
         at += length + (-length % 4)
 
 

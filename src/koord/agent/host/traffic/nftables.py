@@ -206,10 +206,10 @@ class _Socket:
     def __exit__(self, *error: object) -> None:
         self._socket.close()
 
-    def dump(self, kind: int, *asked: bytes) -> Iterator[bytes]:
+    def dump(self, kind: int, *filters: bytes) -> Iterator[bytes]:
         """Bodies of all that the kernel lists; none where the table is not there."""
         sequence = self._next()
-        self._socket.send(wire.request(kind, wire.DUMP, sequence, *asked))
+        self._socket.send(wire.request(kind, wire.DUMP, sequence, *filters))
         while True:
             for message in self._received(sequence):
                 if message.kind in (wire.ERROR, wire.DONE):
@@ -246,7 +246,7 @@ class _Socket:
         self._sequence += 1
         return self._sequence
 
-    def _received(self, sequence: int | None) -> Iterator[wire.Message]:
+    def _received(self, sequence: int | None) -> Iterator[wire.NetlinkMessage]:
         found = wire.messages(self._socket.recv(1 << 18))
         return (each for each in found if sequence is None or each.sequence == sequence)
 

@@ -11,7 +11,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from koord.agent.host.traffic.changes import Action, Change, LinkState, RootQdisc
+from koord.agent.host.traffic.changes import LinkAction, LinkChange, LinkState, RootQdisc
 from koord.agent.host.traffic.plan import ROOT, SYSTEM, TrafficClass, handle
 from koord.base.errors import MissingExtraError
 
@@ -37,7 +37,7 @@ class Links(Protocol):
         """
         ...
 
-    def apply(self, link: LinkState, changes: list[Change]) -> None:
+    def apply(self, link: LinkState, changes: list[LinkChange]) -> None:
         """Does the steps in their order.
 
         Raises:
@@ -53,7 +53,7 @@ class TcLinks:
         """See :class:`Links`."""
         return _apart(_read)
 
-    def apply(self, link: LinkState, changes: list[Change]) -> None:
+    def apply(self, link: LinkState, changes: list[LinkChange]) -> None:
         """See :class:`Links`."""
         _apart(lambda kernel: _apply(kernel, link, changes))
 
@@ -61,10 +61,10 @@ class TcLinks:
 def _apart(work: Callable[[Any], T]) -> T:
     """In a thread: pyroute2 has an event loop of its own, and the agent's runs in this one."""
     with ThreadPoolExecutor(1, "netlink") as pool:
-        return pool.submit(_asked, work).result()
+        return pool.submit(_through_netlink, work).result()
 
 
-def _asked(work: Callable[[Any], T]) -> T:
+def _through_netlink(work: Callable[[Any], T]) -> T:
     try:
         # Half of the agent's own size: for those alone who switch the gate on.
         from pyroute2 import IPRoute, NetlinkError
@@ -126,19 +126,19 @@ def _class(row: Any) -> TrafficClass | None:
     )
 
 
-def _apply(kernel: Any, link: LinkState, changes: list[Change]) -> None:
+def _apply(kernel: Any, link: LinkState, changes: list[LinkChange]) -> None:
     found = kernel.link_lookup(ifname=link.name)
     if not found:
         raise OSError(errno.ENODEV, f"no link {link.name}")
     for action, row in changes:
-        if action is Action.DELETE_ROOT:
+        if action is LinkAction.DELETE_ROOT:
             kernel.tc("del", index=found[0], handle=handle(0), parent=_ROOT_PARENT)
-        elif action is Action.ADD_ROOT:
+        elif action is LinkAction.ADD_ROOT:
             _add_root(kernel, found[0])
-        elif row is not None and action is Action.DELETE_CLASS:
+        elif row is not None and action is LinkAction.DELETE_CLASS:
             kernel.tc("del-class", index=found[0], handle=handle(row.minor), parent=_above(row))
         elif row is not None:
-            verb = "add-class" if action is Action.ADD_CLASS else "change-class"
+            verb = "add-class" if action is LinkAction.ADD_CLASS else "change-class"
             kernel.tc(verb, _HTB, found[0], handle(row.minor), parent=_above(row), **_rates(row))
 
 
