@@ -25,6 +25,7 @@ from koord.agent.executor.writers.cgroup_files import CgroupFileWriter, NativeCg
 from koord.agent.executor.writers.traffic import TrafficWriter
 from koord.agent.hooks.builtin.tc_network_qos import TCNetworkQoS
 from koord.agent.hooks.pod_contexts import pod_context
+from koord.agent.hooks.reconciliation.response_claims import claims_of
 from koord.agent.host.traffic.nftables import NfTables
 from koord.agent.states.pod_state import PodState
 from koord.base.clock import SystemClock
@@ -302,11 +303,14 @@ def sockets_v1(network: Network, state: str) -> dict[str, Any]:
             agent.follow(state_of)
             answer = agent.hook.pod(pod_context(state_of))
             assert answer is not None
-            (place / "net_cls.classid").write_text(str(answer.values["net_cls.classid"]))
-            found = rates(lambda: network.send(cgroup=f"{place}/cgroup.procs"))
-            return {"be": found, "classid": (place / "net_cls.classid").read_text()}
+            claims = claims_of(answer, state_of.directory, container=False)
+            agent.executor.state(agent.hook.name, state_of.uid, claims)
+            agent.executor.settle()
+            seen: dict[str, Any] = {"classid": (place / "net_cls.classid").read_text()}
+            seen["be"] = rates(lambda: network.send(cgroup=f"{place}/cgroup.procs"))
+            seen["remaining"] = [str(each) for each in agent.executor.give_all_back()]
+            return seen | {"after": (place / "net_cls.classid").read_text()}
         finally:
-            agent.executor.give_all_back()
             _remove(place, Path(root, "net_cls"))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.scenes.network_scene import BE_LIMIT, OWN_LIMIT, TOTAL
+from tests.scenes.place import Place
 
 _TOOLS = ("unshare", "nsenter", "mount", "ip", "tc", "iptables")
 BUILT = {
@@ -27,11 +28,16 @@ BUILT = {
 OWN = "parent 1:fff4 prio 3 rate 8Kbit ceil 8Mbit"
 
 
-def play(story: str) -> dict[str, Any]:
-    """What a story saw; skips with the reason where it cannot be played."""
+def check_tools() -> None:
+    """Skips with the reason where something is not there."""
     lacking = [tool for tool in _TOOLS if not shutil.which(tool)]
     if os.geteuid() != 0 or lacking:
         pytest.skip(f"needs root and {', '.join(lacking) or 'nothing else'}")
+
+
+def play(story: str) -> dict[str, Any]:
+    """What a story saw; skips with the reason where it cannot be played."""
+    check_tools()
     words = ["unshare", "--net", "--mount", sys.executable, "-m", "tests.scenes.network_scene"]
     done = subprocess.run([*words, story], capture_output=True, text=True, check=False, timeout=120)
     for missing in ("mount -t cgroup", "no cgroup v2"):
@@ -39,6 +45,24 @@ def play(story: str) -> dict[str, Any]:
             pytest.skip(f"no such cgroups here: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+_WHOLE = """
+import json, sys
+from tests.scenes.place import find_hierarchies
+print(json.dumps(find_hierarchies().run("network", added=sys.argv[1:])))
+"""
+
+
+def play_whole(*added: str) -> dict[str, Any]:
+    """The experiment of this name in a network of its own; skips with the reason."""
+    check_tools()
+    inside = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable, "-c", _WHOLE]
+    words = ["unshare", "--net", *inside, *added]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
@@ -84,6 +108,7 @@ def test_anothers_qdisc_stays_and_the_originals_is_taken_over() -> None:
 def test_sockets_of_the_nodes_network_by_net_cls() -> None:
     seen = play("sockets_v1")
     assert seen["classid"] == f"{0x10004}\n"
+    assert (seen["remaining"], seen["after"]) == ([], "0\n")
     carried(seen["be"], BE_LIMIT, "1:4", "1:fff4", "1:1")
 
 
@@ -97,3 +122,19 @@ def test_the_capability_that_the_chart_adds_for_the_gate_is_needed_and_enough() 
     seen = play("confined")
     assert seen["with"] == f"[] {sorted(BUILT)}"
     assert "not permitted" in seen["without"]
+
+
+def test_the_whole_agent_from_nodeslo_to_tc_and_back(v1: Place) -> None:
+    seen = play_whole("NET_ADMIN")
+    assert seen["classes"] == BUILT
+    assert seen["addresses"] == {"0a000102": 0x10004}
+    # It stays while the agent is killed; what others remove meanwhile comes back.
+    assert (seen["killed"], seen["troubles"]) == (True, [])
+    assert (seen["stopped"], seen["table"]) == ("noqueue 0:", False)
+
+
+def test_an_agent_that_may_not_says_so(v1: Place) -> None:
+    seen = play_whole()
+    assert seen["root"] == "noqueue 0:"
+    (why,) = (line for line in seen["troubles"] if "network.classes" in line)
+    assert "not permitted" in why
