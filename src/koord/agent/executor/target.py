@@ -36,12 +36,12 @@ RESCTRL_GROUP, RESCTRL_SCHEMATA = "resctrl.group", "resctrl.schemata"
 RESCTRL_MEMBERS = "resctrl.members"
 OOM_SCORE_ADJ, CORE_SCHED = "oom_score_adj", "core_sched"
 TERWAY_BANDWIDTH, TERWAY_PODS = "terway.global_bps_config", "terway.pod.json"
-TRAFFIC = "network.classes"
+TRAFFIC, CLASSID = "network.classes", "net_cls.classid"
 
 OUTLIVES_REBOOT = frozenset({TERWAY_BANDWIDTH, TERWAY_PODS})
 """Outlive a reboot; everything else is as the kernel starts with it."""
 
-INHERITED = frozenset({CPUS, "cpu.bvt_warp_ns"})
+INHERITED = frozenset({CPUS, "cpu.bvt_warp_ns", CLASSID})
 """A new cgroup starts with its parent's value of these."""
 
 SET_ON_TASKS = frozenset({RESCTRL_MEMBERS, OOM_SCORE_ADJ, CORE_SCHED})
@@ -57,7 +57,7 @@ _LINES = "blkio."
 _OWN_NUMBERS = frozenset({RESCTRL_GROUP, OOM_SCORE_ADJ})
 _OWN_TEXTS = frozenset({RESCTRL_SCHEMATA, RESCTRL_MEMBERS, CORE_SCHED, TERWAY_BANDWIDTH,
                         TERWAY_PODS, TRAFFIC})  # fmt: skip
-_TEXTS = frozenset({FEATURES, EFFECTIVE_CPUS, "net_cls.classid"}) | _OWN_TEXTS
+_TEXTS = frozenset({FEATURES, EFFECTIVE_CPUS, CLASSID}) | _OWN_TEXTS
 _INT64_MAX = 2**63 - 1
 
 

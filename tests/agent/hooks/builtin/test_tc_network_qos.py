@@ -16,7 +16,7 @@ from koord.agent.host.kernel.features import Feature
 from koord.agent.host.traffic.plan import LAYOUT, POD_MINORS, TrafficPlan, plan_of
 from koord.agent.states.pod_state import PodState
 from koord.base.errors import KoordError
-from tests.agent.hooks.build import context, options, pod, snapshot
+from tests.agent.hooks.build import context, inner, options, pod, snapshot
 
 LIMITS = "koordinator.sh/networkQOS"
 
@@ -160,6 +160,7 @@ def test_sockets_have_the_class_of_their_pod() -> None:
     answer = hook.pod(context(state))
     assert answer is not None
     assert answer.values == {"net_cls.classid": str(0x10000 | found.addresses["10.0.0.1"])}
+    assert hook.container(inner(state)) == answer
     answer = hook.pod(context(pod("LSE")))
     assert answer is not None
     assert answer.values == {"net_cls.classid": str(0x10003)}

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.agent.executor.claim import Claim
-from koord.agent.executor.target import TRAFFIC
+from koord.agent.executor.target import CLASSID, TRAFFIC
 from koord.agent.hooks.base_hook import BaseHook
-from koord.agent.hooks.hook import HookResponse, HookStage, PodContext
+from koord.agent.hooks.hook import ContainerContext, HookResponse, HookStage, PodContext
 from koord.agent.hooks.network_classes import (
     CLASS_OF,
     POLICY,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from koord.agent.hooks.options import HookOptions
     from koord.agent.states.pod_state import PodState
 
-CLASSID = "net_cls.classid"
 _LOG = log.get("agent.hooks")
 _REASON = f"netQOSPolicy is {POLICY}"
 
@@ -73,6 +72,14 @@ class TCNetworkQoS(BaseHook):
         limited = _egress_bytes(read_once(context, network_limits_bytes))
         own = self._minors.of(context.uid) if limited else None
         return HookResponse({CLASSID: str(handle(own or minor))}, reason=_REASON)
+
+    def container(self, context: ContainerContext) -> HookResponse | None:
+        """The same: only what is made later has it of its pod.
+
+        Raises:
+            KoordError: as of the pod.
+        """
+        return self.pod(context.pod)
 
     def node(self, snapshot: Snapshot) -> list[Claim]:
         """The plan, while the policy is tc and the node's bandwidth is known."""

@@ -33,7 +33,8 @@ _KEY_TYPES = {IPV4: 7, IPV6: 8, CLASSIDS: 23, CGROUPS: 46}  # as nft(8) shows th
 _CLASSID_TYPE, _MAP = 23, 0x8
 _NEWTABLE, _DELTABLE, _NEWCHAIN, _NEWRULE, _GETRULE = 0, 2, 3, 6, 7
 _NEWSET, _GETSET, _NEWELEMENTS, _GETELEMENTS = 9, 10, 12, 13
-_OUTPUT, _POSTROUTING, _MANGLE = 3, 4, -150
+_OUTPUT, _POSTROUTING = 3, 4
+_AFTER_MANGLE = -149  # what the original's agent left there has no say
 _META_PRIORITY, _META_NFPROTO, _META_CGROUP = 2, 15, 23
 _SOCKET_CGROUP, _NETWORK_HEADER, _REGISTER = 3, 1, 1
 _IN_A_MESSAGE = 400  # an attribute has at most 64 KiB
@@ -122,7 +123,7 @@ def _creation(table: PacketTable) -> list[tuple[int, int, list[bytes]]]:
     made = [(_NEWTABLE, wire.CREATE, [name, wire.number(2, 0)])]
     # A socket's cgroup is known where a packet leaves it, and not later.
     for chain, hook in ((_LOCAL, _OUTPUT), (_FORWARDED, _POSTROUTING)):
-        at = wire.nested(4, wire.number(1, hook), wire.number(2, _MANGLE))
+        at = wire.nested(4, wire.number(1, hook), wire.number(2, _AFTER_MANGLE))
         rows = [name, wire.text(3, chain), at, wire.number(5, 1), wire.text(7, "filter")]
         made.append((_NEWCHAIN, wire.CREATE, rows))
     for number, (title, keys) in enumerate(table.maps.items(), 1):
