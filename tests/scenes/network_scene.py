@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,9 @@ from koord.agent.executor.writers.traffic import TrafficWriter
 from koord.agent.hooks.builtin.tc_network_qos import TCNetworkQoS
 from koord.agent.hooks.pod_contexts import pod_context
 from koord.agent.hooks.reconciliation.response_claims import claims_of
-from koord.agent.host.traffic.nftables import NfTables
+from koord.agent.host.traffic.nftables import NfTables, table_of
+from koord.agent.host.traffic.plan import TrafficPlan
+from koord.agent.host.traffic.socket_cgroups import SocketCgroup
 from koord.agent.states.pod_state import PodState
 from koord.base.clock import SystemClock
 from koord.kernels.cgroup import Base, Hierarchy
@@ -350,7 +354,29 @@ def confined(network: Network, state: str) -> dict[str, Any]:
     }
 
 
+def tables(network: Network, state: str) -> dict[str, Any]:
+    """Tables of many sizes, each in the place of the one before, read back."""
+    draw, kernel, wrong = random.Random(5), NfTables(), []
+    for size in (0, 1, 399, 400, 401, 4000, 3, 0):
+        addresses = {
+            str(ip_address(draw.getrandbits(draw.choice((32, 128))) | 1)): draw.randrange(
+                1, 1 << 16
+            )
+            for _ in range(size)
+        }
+        names = {f"a/{'b/' * draw.randrange(3)}{n}": 4 + n for n in range(draw.randrange(5))}
+        found = {name: SocketCgroup(name.count("/") + 1, draw.getrandbits(64)) for name in names}
+        plan = TrafficPlan((), addresses, names)
+        wanted = table_of(plan, draw.random() < 0.5, found)
+        kernel.replace(wanted)
+        if kernel.read() != wanted:
+            wrong.append(size)
+    kernel.replace(None)
+    return {"wrong": wrong, "left": kernel.read() is not None}
+
+
 STORIES = {
+    "tables": tables,
     "pods": pods,
     "others": others,
     "sockets_v1": sockets_v1,

@@ -96,6 +96,10 @@ def test_classes_hold_real_traffic_and_are_gone_at_the_end() -> None:
     assert (seen["remaining"], seen["after"], seen["gone"]) == ([], "noqueue 0:", True)
 
 
+def test_tables_of_many_sizes_are_in_the_kernel_as_they_were_made() -> None:
+    assert play("tables") == {"wrong": [], "left": False}
+
+
 def test_anothers_qdisc_stays_and_the_originals_is_taken_over() -> None:
     seen = play("others")
     (why,) = seen["failures"]

@@ -79,17 +79,16 @@ def _through_netlink(work: Callable[[Any], T]) -> T:
 
 
 def _read(kernel: Any) -> list[LinkState]:
+    # Not the links: a node has one a pod, and most have no qdisc that the kernel lists.
     uplink = _uplink(kernel)
-    names = {link["index"]: link.get_attr("IFLA_IFNAME") for link in kernel.get_links()}
     roots = {q["index"]: _root(q) for q in kernel.get_qdiscs() if q["parent"] == _ROOT_PARENT}
+    alike = {index for index, root in roots.items() if root == RootQdisc(_HTB, handle(0), SYSTEM)}
     found = []
-    for index, name in sorted(names.items()):
+    for index in sorted(alike if uplink is None else alike | {uplink}):
+        rows = [_class(each) for each in kernel.get_classes(index=index)] if index in alike else []
+        classes = {row.minor: row for row in rows if row is not None}
         root = roots.get(index, RootQdisc("noqueue", 0))
-        alike = root == RootQdisc(_HTB, handle(0), SYSTEM)
-        if alike or index == uplink:
-            rows = [_class(each) for each in kernel.get_classes(index=index)] if alike else []
-            classes = {row.minor: row for row in rows if row is not None}
-            found.append(LinkState(name, root, classes, index == uplink))
+        found.append(LinkState(socket.if_indextoname(index), root, classes, index == uplink))
     return found
 
 
@@ -127,19 +126,17 @@ def _class(row: Any) -> TrafficClass | None:
 
 
 def _apply(kernel: Any, link: LinkState, changes: list[LinkChange]) -> None:
-    found = kernel.link_lookup(ifname=link.name)
-    if not found:
-        raise OSError(errno.ENODEV, f"no link {link.name}")
+    index = socket.if_nametoindex(link.name)
     for action, row in changes:
         if action is LinkAction.DELETE_ROOT:
-            kernel.tc("del", index=found[0], handle=handle(0), parent=_ROOT_PARENT)
+            kernel.tc("del", index=index, handle=handle(0), parent=_ROOT_PARENT)
         elif action is LinkAction.ADD_ROOT:
-            _add_root(kernel, found[0])
+            _add_root(kernel, index)
         elif row is not None and action is LinkAction.DELETE_CLASS:
-            kernel.tc("del-class", index=found[0], handle=handle(row.minor), parent=_above(row))
+            kernel.tc("del-class", index=index, handle=handle(row.minor), parent=_above(row))
         elif row is not None:
             verb = "add-class" if action is LinkAction.ADD_CLASS else "change-class"
-            kernel.tc(verb, _HTB, found[0], handle(row.minor), parent=_above(row), **_rates(row))
+            kernel.tc(verb, _HTB, index, handle(row.minor), parent=_above(row), **_rates(row))
 
 
 def _add_root(kernel: Any, index: int) -> None:
