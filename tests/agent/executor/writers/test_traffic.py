@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from koord.agent.host.traffic.changes import LinkAction, LinkChange, LinkState, 
 from koord.agent.host.traffic.nftables import PacketTable
 from koord.agent.host.traffic.plan import LAYOUT, TrafficClass, TrafficPlan, handle
 from koord.agent.host.traffic.socket_cgroups import SocketCgroup, socket_cgroups
+from koord.agent.host.traffic.tc_links import TcLinks
 from koord.base.clock import VirtualClock
 from koord.kernels.cgroup import Hierarchy
 from koord.kernels.cgroup_parse import Version
@@ -188,6 +190,22 @@ def test_what_the_kernel_refuses_is_told_and_tried_again(
     assert len(kernel.found["eth0"].classes) == len(FIXED)
     node.want(None)
     assert (kernel.found["eth0"], kernel.table, node.failures()) == (link(), None, [])
+
+
+def test_who_cannot_give_it_back_says_so_and_keeps_it_in_the_journal(tmp_path: Path) -> None:
+    Node(tmp_path, kernel := Kernel(link())).want(PLAN)
+    kernel.refused["read"] = errno.ENOPKG
+    (failure,) = Node(tmp_path, kernel).executor.give_all_back()
+    assert "read refused" in failure.result.message
+    kernel.refused.clear()
+    assert Node(tmp_path, kernel).executor.give_all_back() == []
+    assert (kernel.found["eth0"], kernel.table) == (link(), None)
+
+
+def test_the_package_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyroute2", None)
+    with pytest.raises(OSError, match=r"pip install 'koord\[agent\]'"):
+        TcLinks().read()
 
 
 def mounts(folder: Path, root: str = "/", kind: str = "cgroup2") -> str:

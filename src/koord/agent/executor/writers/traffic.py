@@ -170,5 +170,7 @@ def _untold(error: OSError) -> str:
 
 
 def _failed(request: WriteRequest, error: OSError) -> Written:
-    outcome = Outcome.UNSUPPORTED if error.errno in _UNSUPPORTED else Outcome.FAILED
+    # What is to be given back is there, whatever this process lacks for that.
+    lacks = error.errno in _UNSUPPORTED and not request.giving_back
+    outcome = Outcome.UNSUPPORTED if lacks else Outcome.FAILED
     return Written(outcome, error.errno or errno.EIO, one_line(f"{request.target}: {error}"))
