@@ -136,6 +136,15 @@ def test_an_agent_without_privileges(tmp_path: Path) -> None:
     assert "privileged" not in context
     assert context["capabilities"]["drop"] == ["ALL"]
     assert "ALL" not in context["capabilities"]["add"]
+    assert "NET_ADMIN" not in context["capabilities"]["add"]
+
+
+def test_an_agent_that_divides_the_nodes_link_may(tmp_path: Path) -> None:
+    gates = "koordlet.features=CPUEvict=true\\,TCNetworkQoS=true"
+    settings = ("--set", "koordlet.privileged=false", "--set", gates)
+    found = named(objects(tmp_path, *settings), "DaemonSet")
+    (container,) = found["koordlet"]["spec"]["template"]["spec"]["containers"]
+    assert container["securityContext"]["capabilities"]["add"][-1] == "NET_ADMIN"
 
 
 @pytest.mark.parametrize("folder", ["", "/etc/runtime/hookserver.d"])

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from koord.agent.executor import journal, write_failures
+from koord.agent.hooks import network_classes
 from koord.agent.host import cgroup_layout, files
 from koord.agent.prediction import checkpoints
 from koord.agent.states import cluster_informers
@@ -122,6 +123,7 @@ NUMBERS: dict[str, list[str]] = {
         number(pod_term_cache._MOST), mib(default(pod_term_cache.PodTermCache.__init__, "size")),
     ],
     "label keys and values": [f"two values a row and {node_labels._UNUSED} more"],
+    "pods of a node with a limit of their own": [number(network_classes.MOST_OWN_CLASSES)],
     "lists of taints": [f"two a row and {node_labels._UNUSED} more"],
     "answers of Filter": [
         f"{default(cache.FeasibilityCache.__init__, 'limit')} shapes", mib(kept_entries._BYTES),

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +63,15 @@ class Place(ABC):
         timeout_seconds: float = 600.0,
         driver: str = "systemd",
         without: str = "",
+        added: Iterable[str] = (),
         **argument: Any,
     ) -> Any:
         """Runs one to its end; gives its figures, AssertionError with what went wrong in it.
 
-        The agent has the capabilities of the chart's, but for the one that it is `without`.
+        The agent has the capabilities of the chart's, but for the one that it is `without`, and
+        those that are `added`.
         """
-        held = [name for name in capabilities.of_chart() if name != without]
+        held = [*(name for name in capabilities.of_chart() if name != without), *added]
         order = {"experiment": experiment, "argument": argument, "driver": driver}
         order |= {"capabilities": held}
         result = self._perform(order, timeout_seconds)

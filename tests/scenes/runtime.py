@@ -64,6 +64,7 @@ class Pod:
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     priority: int | None = None
+    address: str = ""
     uid: str = field(default_factory=lambda: str(uuid.uuid4()))
     directory: str = ""
     killed: list[str] = field(default_factory=list)
@@ -115,6 +116,7 @@ class Pod:
             "status": {
                 "phase": "Running" if self.running else "Failed",
                 "qosClass": str(self.kube_qos),
+                "podIP": self.address,
                 "containerStatuses": [
                     {"name": c.name, "containerID": c.id, "image": "load", "imageID": "load",
                      "ready": c.running, "restartCount": 0,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from koord.agent.executor.target import (
     BURST,
+    CLASSID,
     CPUS,
     OOM_SCORE_ADJ,
     PERIOD,
@@ -22,6 +23,7 @@ from koord.agent.executor.target import (
     SHARES,
     TERWAY_BANDWIDTH,
     TERWAY_PODS,
+    Value,
     whole_pages,
 )
 from koord.agent.hooks.pod_contexts import container_context, pod_context
@@ -35,7 +37,7 @@ from koord.kernels.cgroup_parse import Version
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from koord.agent.executor.target import Target, Value
+    from koord.agent.executor.target import Target
     from koord.agent.host.machine import Machine
     from koord.agent.states.pod_state import ContainerState, PodState
 
@@ -47,7 +49,7 @@ _WEIGHT = "blkio.cost.weight"
 _NO_LIMIT, _MOST = -1, 2**63 - 1
 _PERIOD_US, _LEAST_SHARES = 100_000, 2
 
-KERNEL: dict[str, int] = {
+KERNEL: dict[str, Value] = {
     BURST: 0,
     "cpu.bvt_warp_ns": 0,
     "cpu.idle": 0,
@@ -63,6 +65,7 @@ KERNEL: dict[str, int] = {
     "memory.pagecache_limit.enable": 0,
     "memory.pagecache_limit.size": 0,
     "memory.pagecache_limit.sync": 0,
+    CLASSID: "0",
 }
 """What the kernel starts a cgroup with, in files that neither kubelet nor runtime writes."""
 

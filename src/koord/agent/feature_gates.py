@@ -46,13 +46,13 @@ _OFF = (
     ("CoreSched", "no hyperthread shared between classes"),
     ("Resctrl", "cache and memory bandwidth of single pods"),
     ("TerwayQoS", "network quality of service through terway"),
+    ("TCNetworkQoS", "parts of the node's link for classes, and limits of single pods"),
     ("OOMScoreAdj", "order in which the kernel kills"),
 )
 
 _UNUSED = (
     ("Libpfm4", "counters are read as one group in any case"),
     ("PodResourcesProxy", "koord answers no questions of the kubelet's yet"),
-    ("TCNetworkQoS", "koord sets no traffic classes yet"),
 )
 
 

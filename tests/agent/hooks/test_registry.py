@@ -48,7 +48,8 @@ def test_gates_decide_and_names_order() -> None:
     hooks = load(options(gate=lambda name: True), [])
     assert [hook.name for hook in hooks] == [
         "BatchResource", "CPUNormalization", "CPUSetAllocator", "CoreSched", "GroupIdentity",
-        "OOMScoreAdj", "Resctrl", "TerwayQoS", "gpu env inject", "rdma device inject",
+        "OOMScoreAdj", "Resctrl", "TCNetworkQoS", "TerwayQoS", "gpu env inject",
+        "rdma device inject",
     ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from koord.agent.executor.writers.oom_score import OomScoreWriter, processes
 from koord.agent.executor.writers.resctrl import ResctrlWriter
 from koord.agent.executor.writers.rooted_files import RootedFiles
 from koord.agent.executor.writers.terway_files import TERWAY_ROOT, TerwayWriter
+from koord.agent.executor.writers.traffic import TrafficKernel, TrafficWriter
 from koord.kernels.cgroup import Base, Hierarchy
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def open_executor(
     reporter: Reporter | None = None,
     terway: str = TERWAY_ROOT,
     cookies: Cookies | None = None,
+    traffic: TrafficKernel | None = None,
     baseline: Baseline = unchanged_baseline,
 ) -> HostExecutor:
     """The executor of this machine; what an earlier agent wrote waits for its owners.
@@ -56,6 +58,7 @@ def open_executor(
         OomScoreWriter(RootedFiles(roots.proc), cgroups),
         CoreSchedWriter(cookies or PrctlCookies(), lambda place: processes(cgroups, place)),
         TerwayWriter(RootedFiles(terway)),
+        TrafficWriter(cgroups, traffic),
     ]
     kinds: list[TargetWriter] = [_files(roots, cgroups), resctrl, *others]
     journal = Journal(roots.state, boot_id(roots))

@@ -10,6 +10,7 @@ Beside the files of ``koord.kernels.cgroup.CATALOGUE`` there are a few targets o
 | ``resctrl.members`` | group | a cgroup directory whose threads belong to it; a claim a directory |
 | ``oom_score_adj`` | cgroup of a container | -1000 to 1000, for each of its processes |
 | ``core_sched`` | cgroup of a container | the group that shares cores; may be empty |
+| ``network.classes`` | empty | a plan of traffic classes, see ``koord.agent.host.traffic.plan`` |
 | ``terway.global_bps_config``, ``terway.pod.json`` | empty | the whole file |
 """
 
@@ -35,11 +36,12 @@ RESCTRL_GROUP, RESCTRL_SCHEMATA = "resctrl.group", "resctrl.schemata"
 RESCTRL_MEMBERS = "resctrl.members"
 OOM_SCORE_ADJ, CORE_SCHED = "oom_score_adj", "core_sched"
 TERWAY_BANDWIDTH, TERWAY_PODS = "terway.global_bps_config", "terway.pod.json"
+TRAFFIC, CLASSID = "network.classes", "net_cls.classid"
 
 OUTLIVES_REBOOT = frozenset({TERWAY_BANDWIDTH, TERWAY_PODS})
 """Outlive a reboot; everything else is as the kernel starts with it."""
 
-INHERITED = frozenset({CPUS, "cpu.bvt_warp_ns"})
+INHERITED = frozenset({CPUS, "cpu.bvt_warp_ns", CLASSID})
 """A new cgroup starts with its parent's value of these."""
 
 SET_ON_TASKS = frozenset({RESCTRL_MEMBERS, OOM_SCORE_ADJ, CORE_SCHED})
@@ -54,8 +56,8 @@ _BYTES = frozenset({"memory.limit_in_bytes", "memory.min", "memory.low", "memory
 _LINES = "blkio."
 _OWN_NUMBERS = frozenset({RESCTRL_GROUP, OOM_SCORE_ADJ})
 _OWN_TEXTS = frozenset({RESCTRL_SCHEMATA, RESCTRL_MEMBERS, CORE_SCHED, TERWAY_BANDWIDTH,
-                        TERWAY_PODS})  # fmt: skip
-_TEXTS = frozenset({FEATURES, EFFECTIVE_CPUS, "net_cls.classid"}) | _OWN_TEXTS
+                        TERWAY_PODS, TRAFFIC})  # fmt: skip
+_TEXTS = frozenset({FEATURES, EFFECTIVE_CPUS, CLASSID}) | _OWN_TEXTS
 _INT64_MAX = 2**63 - 1
 
 

@@ -16,6 +16,7 @@ from koord.agent.hooks.builtin.group_identity import GroupIdentity
 from koord.agent.hooks.builtin.oom_score import OOMScoreAdj
 from koord.agent.hooks.builtin.rdma_device import RDMADeviceInject
 from koord.agent.hooks.builtin.resctrl import Resctrl
+from koord.agent.hooks.builtin.tc_network_qos import TCNetworkQoS
 from koord.agent.hooks.builtin.terway_qos import TerwayQoS
 from koord.agent.hooks.hook import Hook
 from koord.base.errors import KoordError, one_line
@@ -36,6 +37,7 @@ BUILTIN: dict[str, Factory] = {
     "oom-score-adj": OOMScoreAdj,
     "rdma-device": RDMADeviceInject,
     "resctrl": Resctrl,
+    "tc-network-qos": TCNetworkQoS,
     "terway-qos": TerwayQoS,
 }
 """By the name of the entry point; these need no installed metadata."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from koord.agent.executor.claim import Claim
 from koord.agent.executor.target import TERWAY_BANDWIDTH, TERWAY_PODS
 from koord.agent.hooks.base_hook import BaseHook
+from koord.agent.hooks.network_shares import BITS, class_shares, node_bits, policy_of
 from koord.agent.states.snapshot import Snapshot, SnapshotPart
 from koord.api.protocol.agent import network_limits_bytes
 from koord.api.protocol.qos import QoSClass
 from koord.base import log
 from koord.base.errors import KoordError
 from koord.kernels.cgroup_path import KubeQos
-from koord.kernels.quantity import Quantity, Rounding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,24 +26,18 @@ if TYPE_CHECKING:
     from koord.agent.hooks.options import HookOptions
     from koord.agent.states.pod_state import PodState
     from koord.api.kinds.nodeslo import NodeSLOSpec
-    from koord.api.kinds.qos_strategy import ResourceQOS
 
 POLICY = "terway-qos"
 _LOG = log.get("agent.hooks")
-_BITS = 8
-_PERCENT = range(101)
 _ROOT = "/sys/fs/cgroup/net_cls"
 _BY_QOS = {QoSClass.SYSTEM: 0, QoSClass.LSE: 1, QoSClass.LSR: 1, QoSClass.LS: 1, QoSClass.BE: 2}
 _BY_KUBE_QOS = {KubeQos.GUARANTEED: 1, KubeQos.BURSTABLE: 1, KubeQos.BEST_EFFORT: 2}
-_FIELDS = ("egress_request", "egress_limit", "ingress_request", "ingress_limit")
 _NAMES = ("tx_bps_min", "tx_bps_max", "rx_bps_min", "rx_bps_max")
 
 
 def is_on(slo: NodeSLOSpec | None) -> bool:
     """Whether the node's network is terway-qos's."""
-    strategy = slo.resource_qos_strategy if slo else None
-    policies = strategy.policies if strategy else None
-    return policies is not None and policies.net_qos_policy == POLICY
+    return policy_of(slo) == POLICY
 
 
 def bandwidth_text(slo: NodeSLOSpec) -> str:
@@ -52,43 +46,11 @@ def bandwidth_text(slo: NodeSLOSpec) -> str:
     Raises:
         KoordError: a bandwidth is no quantity, negative, or above the node's, in bits or percent.
     """
-    system = slo.system_strategy
-    total = system.total_network_bandwidth if system else None
-    bits = (total or Quantity()).value(Rounding.UP)
-    if bits < 0:
-        raise KoordError("NodeSLO", "systemStrategy.totalNetworkBandwidth", bits, "0 or more")
-    rows = [("hw_tx_bps_max", bits // _BITS), ("hw_rx_bps_max", bits // _BITS)]
-    strategy = slo.resource_qos_strategy
-    classes = (strategy.ls_class, strategy.be_class) if strategy else (None, None)
-    for level, part in zip(("offline_l1", "offline_l2"), classes, strict=True):
-        amounts = _class_bytes(part, bits)
-        rows += [(f"{level}_{name}", n) for name, n in zip(_NAMES, amounts, strict=True)]
+    bits = node_bits(slo)
+    rows = [("hw_tx_bps_max", bits // BITS), ("hw_rx_bps_max", bits // BITS)]
+    for level, shares in zip(("offline_l1", "offline_l2"), class_shares(slo, bits), strict=True):
+        rows += [(f"{level}_{name}", n // BITS) for name, n in zip(_NAMES, shares, strict=True)]
     return "".join(f"{name} {value}\n" for name, value in rows)
-
-
-def _class_bytes(part: ResourceQOS | None, total_bits: int) -> list[int]:
-    quality = part.network_qos if part else None
-    if quality is None or not quality.enable:
-        return [0] * len(_FIELDS)
-    return [_bytes(field, getattr(quality, field), total_bits) for field in _FIELDS]
-
-
-def _bytes(field: str, value: int | str | None, total_bits: int) -> int:
-    if value is None:
-        return 0
-    if isinstance(value, int):
-        if value not in _PERCENT:
-            expected = "a percentage of the node's bandwidth, 0 to 100"
-            raise KoordError("NodeSLO", f"networkQOS.{field}", value, expected)
-        return total_bits * value // 100 // _BITS
-    try:
-        bits = Quantity.parse(value).value(Rounding.UP)
-    except ValueError as error:
-        raise KoordError.wrap("NodeSLO", f"networkQOS.{field}", error) from None
-    if not 0 <= bits <= total_bits:
-        expected = f"from 0 to the node's bandwidth, {total_bits}"
-        raise KoordError("NodeSLO", f"networkQOS.{field}", value, expected)
-    return bits // _BITS
 
 
 def pods_text(pods: Iterable[PodState]) -> str:

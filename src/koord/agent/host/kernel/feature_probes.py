@@ -93,6 +93,12 @@ def _monitoring(roots: HostRoots, _: Hierarchy) -> str:
     return "" if info.vendor else f"no rules for processors of {info.vendor_id}"
 
 
+def _net_cls(roots: HostRoots, hierarchy: Hierarchy) -> str:
+    if hierarchy.version == Version.V2:
+        return "cgroup v2 has no net_cls: packets are told apart by the cgroup of their socket"
+    return group_file("net_cls.classid")(roots, hierarchy)
+
+
 def _nvml(roots: HostRoots, _: Hierarchy) -> str:
     return _missing_directory(f"{roots.proc}/driver/nvidia/version")
 
@@ -121,6 +127,7 @@ PROBES: Mapping[Feature, Probe] = {
     Feature.RESCTRL_MONITOR: _monitoring,
     Feature.BLKIO_THROTTLE: group_file("blkio.throttle.read_bps_device"),
     Feature.BLKIO_COST: group_file("blkio.cost.qos"),
+    Feature.NET_CLS: _net_cls,
     Feature.NVML: _nvml,
     Feature.RDMA: _rdma,
 }

@@ -31,6 +31,7 @@ class Feature(StrEnum):
     RESCTRL_MONITOR = "resctrl monitoring"
     BLKIO_THROTTLE = "blkio throttling"
     BLKIO_COST = "blkio cost"
+    NET_CLS = "network classes of sockets (net_cls)"
     NVML = "NVIDIA GPUs"
     RDMA = "RDMA"
 
