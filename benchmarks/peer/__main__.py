@@ -31,7 +31,8 @@ from benchmarks.peer import table
 from benchmarks.peer.arena import Run
 from benchmarks.peer.rows import SIZES, Row, Timetable
 from benchmarks.peer.scenarios import A_NODE_EACH, SCENARIOS
-from benchmarks.peer.table import BIND_ONLY, KOORD, KUBE
+from benchmarks.peer.sides import add_original
+from benchmarks.peer.table import BIND_ONLY, KOORD, KUBE, ORIGINAL
 from benchmarks.peer.turns import pair
 
 # How often the bind-only client runs.
@@ -125,6 +126,10 @@ def _wish() -> argparse.Namespace:
     add("--sizes", action="store_true", help="small and large clusters, instead of the above")
     add("--seconds", type=float, help="one pair of each, then more, until so much time is over")
     add("--together", action="store_true", help="sides of a pair start at the same time")
+    add(
+        "--original", nargs="?", type=Path, const=Path(), metavar="PROGRAM",
+        help="the original's koord-scheduler as a third side; without a name built from its source",
+    )  # fmt: skip
     add("--only", choices=(BIND_ONLY, KUBE, KOORD), help="one side, no table")
     add(
         "--no-bind-only", action="store_true", help="without runs of the client that does not think"
@@ -143,11 +148,23 @@ def _rows(wish: argparse.Namespace) -> list[Row]:
     return [Row(name, wish.nodes, wish.pods) for name in wish.scenario or SCENARIOS]
 
 
+def _built() -> Path:
+    """The original's koord-scheduler, built where its source is at hand (docs/test-original.md)."""
+    from tests.original.source import COMPONENTS, Source  # An archive of this has no source.
+
+    source = Source.at_hand()
+    source.build(COMPONENTS[:1], lambda line: print(line, file=sys.stderr, flush=True))
+    return source.program(COMPONENTS[0])
+
+
 def main() -> int:
     """See the head of this file."""
     wish = _wish()
     rows = _rows(wish)
     sides = (wish.only,) if wish.only else (KUBE, KOORD)
+    if wish.original is not None:
+        add_original(_built() if wish.original == Path() else wish.original)
+        sides = (*sides, ORIGINAL)
     made = Comparison(sides, None if wish.only else wish.out)
     times = Timetable(rows, wish.pairs, wish.seconds)
     if not (wish.only or wish.no_bind_only):

@@ -13,13 +13,16 @@ import tempfile
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import yaml
 
-from benchmarks.peer.table import BIND_ONLY, KOORD, KUBE
+from benchmarks.peer.table import BIND_ONLY, KOORD, KUBE, ORIGINAL
+from koord.api import crds
 from koord.api.kinds.pod import Pod
 from koord.kube.client import Client
+from koord.kube.crds import install
 from koord.kube.informers.informer import Informer
 from koord.kube.transport.credentials import load_cluster_config
 from koord.kube.transport.http import HttpTransport
@@ -66,6 +69,12 @@ class KoordScheduler(Scheduler):
                 if line.startswith("koord_scheduler_decision_seconds_total "):
                     return float(line.split()[1])
         return math.nan
+
+
+class OriginalScheduler(Scheduler):
+    """The original's."""
+
+    name = ORIGINAL
 
 
 class BindOnly(Scheduler):
@@ -122,10 +131,26 @@ def koord_scheduler(made: RealControlPlane) -> Iterator[KoordScheduler]:
     """Ours, with the stock plugins under the stock name."""
     path, port = _configuration(made, KOORD), free_port()
     command = [sys.executable, "-m", "koord.cli.daemons.scheduler", "--config", str(path)]
-    with (made.folder / "koord-scheduler.log").open("wb") as log:
-        process = subprocess.Popen([*command, "--port", str(port)], stdout=log, stderr=log)
+    with _process(made, "koord", [*command, "--port", str(port)]) as pid:
+        yield KoordScheduler(pid, port)
+
+
+@contextmanager
+def original_scheduler(program: Path, made: RealControlPlane) -> Iterator[OriginalScheduler]:
+    """The original's, with the stock plugins under the stock name."""
+    path = _configuration(made, ORIGINAL)
+    flags = (f"--config={path}", f"--port={free_port()}", "--secure-port=0",
+             "--authentication-skip-lookup=true")  # fmt: skip
+    with _process(made, "original", [str(program), *flags]) as pid:
+        yield OriginalScheduler(pid)
+
+
+@contextmanager
+def _process(made: RealControlPlane, name: str, command: list[str]) -> Iterator[int]:
+    with (made.folder / f"{name}.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        yield KoordScheduler(process.pid, port)
+        yield process.pid
     finally:
         process.terminate()
         process.wait(20)
@@ -137,11 +162,20 @@ STARTERS: dict[str, Callable[[RealControlPlane], AbstractContextManager[Schedule
 }
 
 
+def add_original(program: Path) -> None:
+    """Lets the original's koord-scheduler take part."""
+    STARTERS[ORIGINAL] = partial(original_scheduler, program)
+
+
 @asynccontextmanager
 async def started(
     which: str, made: RealControlPlane, client: Client, nodes: int
 ) -> AsyncIterator[Scheduler]:
     """A side's scheduler; that which binds only is in this process."""
+    if which == ORIGINAL:
+        # Its informers wait for them.
+        async for _ in install(client, crds()):
+            pass
     if which != BIND_ONLY:
         with STARTERS[which](made) as scheduler:
             yield scheduler
