@@ -9,7 +9,7 @@ import math
 
 import pytest
 
-from benchmarks.peer import rows, table
+from benchmarks.peer import table
 from benchmarks.peer.arena import Run
 from benchmarks.peer.rows import Row, Timetable
 from benchmarks.peer.scenarios import SCENARIOS
@@ -55,7 +55,7 @@ def test_a_row_without_a_whole_pair_has_as_many_cells() -> None:
 
 def test_pairs_go_round_while_one_more_would_end_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(rows.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("benchmarks.peer.rows.time.monotonic", lambda: now[0])
     short, long = Row("basic", 10, 10), Row("different", 10, 10)
     done = []
     for number, row in Timetable([long, short], pairs=5, seconds=100.0):

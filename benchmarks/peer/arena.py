@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from benchmarks.peer.rows import Row
-from benchmarks.peer.scenarios import Document, node
+from benchmarks.peer.scenarios import node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.registry import KINDS
+from koord.base.documents import Document
 from koord.kube.client import Client
 from koord.kube.errors import TransportError
 from koord.kube.transport.messages import Request
