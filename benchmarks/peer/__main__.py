@@ -2,304 +2,182 @@
 """koord-scheduler beside kube-scheduler: pods bound a second, waiting times, CPU.
 
 ``python -m benchmarks.peer --nodes 1000 --pods 1000 --pairs 5 --out docs/peer-table.md``
+``python -m benchmarks.peer --sizes --together --seconds 600`` on a machine with many cores
 
-Both run on the same machine, one after the other, with no limit on client requests, each against a
+All run on the same machine, one after the other, with no limit on client requests, each against a
 fresh etcd and kube-apiserver with the same nodes and pods (a used one is slower with every run). A
 pair is one run of each, in changing order. ``bind-only`` is a client that binds every new pod to
 the next node without thinking: what the API server and the generator allow at most. What limits a
 run is told by which programs were busy, see :func:`benchmarks.peer.table.limit`.
 
-The eleven scenarios of that command are 113 runs. How far it is, and how long it will still take,
-goes to stderr. The file is begun anew, and written after each scenario; a run that fails is told of
-and ends the command with status 1 once all others are through.
+The twelve scenarios of the first command are 123 runs. How far it is goes to stderr, lines of the
+table to stdout as soon as they are known and again at the end, when further pairs have changed
+them. The file is written anew after each pair; a run that fails is told of and ends the command
+with status 1 once all others are through.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import itertools
 import math
-import os
-import subprocess
+import statistics
 import sys
-import tempfile
 import time
-import urllib.request
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
 from benchmarks.peer import table
-from benchmarks.peer.arena import Run, fill, measure
-from benchmarks.peer.scenarios import A_NODE_EACH, SCENARIOS, Scenario
-from benchmarks.peer.table import BIND_ONLY, GENERATOR, KOORD, KUBE, SERVERS
-from koord.api.kinds.pod import Pod
-from koord.kube.client import Client
-from koord.kube.informers.informer import Informer
-from koord.kube.transport.credentials import load_cluster_config
-from koord.kube.transport.http import HttpTransport
-from tests.real.plane import RealControlPlane, free_port
+from benchmarks.peer.arena import Run
+from benchmarks.peer.rows import SIZES, Row, Timetable
+from benchmarks.peer.scenarios import A_NODE_EACH, SCENARIOS
+from benchmarks.peer.sides import add_original
+from benchmarks.peer.table import BIND_ONLY, KOORD, KUBE, ORIGINAL
+from benchmarks.peer.turns import pair
 
-_UNLIMITED = {"qps": -1, "burst": 1_000_000}
-
-
-class Scheduler:
-    """A scheduler in a process of its own."""
-
-    name = ""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-
-    async def decision_seconds(self) -> float:
-        """CPU seconds that deciding has taken so far; NaN where it does not say."""
-        return math.nan
-
-
-class KubeScheduler(Scheduler):
-    """The stock one."""
-
-    name = KUBE
-
-
-class KoordScheduler(Scheduler):
-    """Ours, over HTTPS like the other."""
-
-    name = KOORD
-
-    def __init__(self, pid: int, port: int) -> None:
-        super().__init__(pid)
-        self._port = port
-
-    async def decision_seconds(self) -> float:
-        """From its metrics."""
-        return await asyncio.to_thread(self._read)
-
-    def _read(self) -> float:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as page:
-            for line in page.read().decode().splitlines():
-                if line.startswith("koord_scheduler_decision_seconds_total "):
-                    return float(line.split()[1])
-        return math.nan
-
-
-class BindOnly(Scheduler):
-    """Binds every new pod to the next node, in this process."""
-
-    name = BIND_ONLY
-
-    def __init__(self, client: Client, nodes: int) -> None:
-        super().__init__(os.getpid())
-        self._client = client
-        self._next = itertools.cycle(range(nodes))
-        self._waiting: asyncio.Queue[Pod] = asyncio.Queue()
-
-    async def run(self) -> None:
-        """Binds until cancelled."""
-        pods = Informer(self._client, Pod)
-        pods.on_change(added=self._waiting.put_nowait)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(pods.run())
-            for _ in range(32):
-                tasks.create_task(self._bind())
-
-    async def _bind(self) -> None:
-        while True:
-            pod = await self._waiting.get()
-            if not pod.spec.node_name:
-                await self._client.bind(pod, f"node-{next(self._next):05}")
-
-
-@contextmanager
-def plane() -> Iterator[RealControlPlane]:
-    """A fresh API server that lets through as much as it can."""
-    flags = (
-        "--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
-        # No controller would take the taint of new nodes away.
-        "--disable-admission-plugins=TaintNodesByCondition",
-    )  # fmt: skip
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        RealControlPlane(Path(folder), api_flags=flags) as made,
-    ):
-        yield made
-
-
-@contextmanager
-def kube_scheduler(made: RealControlPlane) -> Iterator[KubeScheduler]:
-    """The stock scheduler on a control plane."""
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(made.kubeconfig), **_UNLIMITED},
-        "leaderElection": {"leaderElect": False},
-    }
-    path = made.folder / "unlimited.yaml"
-    path.write_text(yaml.safe_dump(document), encoding="utf-8")
-    program = made.run("kube-scheduler", f"--config={path}", "--secure-port=0")
-    yield KubeScheduler(program.pid)
-
-
-@contextmanager
-def koord_scheduler(made: RealControlPlane) -> Iterator[KoordScheduler]:
-    """Ours, with the stock plugins under the stock name."""
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(made.kubeconfig), **_UNLIMITED},
-        "leaderElection": {"leaderElect": False},
-        "profiles": [{"schedulerName": "default-scheduler"}],
-    }
-    path = made.folder / "koord.yaml"
-    path.write_text(yaml.safe_dump(document), encoding="utf-8")
-    port = free_port()
-    command = [sys.executable, "-m", "koord.cli.daemons.scheduler", "--config", str(path)]
-    with (made.folder / "koord-scheduler.log").open("wb") as log:
-        process = subprocess.Popen([*command, "--port", str(port)], stdout=log, stderr=log)
-    try:
-        yield KoordScheduler(process.pid, port)
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-# Until a scheduler has listed the nodes: both are given the same time.
-_START_SECONDS = 5.0
 # How often the bind-only client runs.
 _BIND_ONLY_RUNS = 3
 
 
-@asynccontextmanager
-async def arena(nodes: int) -> AsyncIterator[tuple[RealControlPlane, Client]]:
-    """A fresh control plane with nodes."""
-    with plane() as made:
-        transport = HttpTransport(load_cluster_config(made.kubeconfig))
-        client = Client(transport, requests_per_second=None)
-        try:
-            await fill(client, nodes)
-            yield made, client
-        finally:
-            await transport.close()
-
-
-def _servers(made: RealControlPlane) -> dict[str, int]:
-    return {name: program.pid for name, program in made.programs.items() if name in SERVERS}
-
-
-async def one(which: str, scenario: Scenario, nodes: int, pods: int) -> Run:
-    """One run on a fresh control plane."""
-    async with arena(nodes) as (made, client):
-        if which == BIND_ONLY:
-            binder = BindOnly(client, nodes)
-            task = asyncio.create_task(binder.run())
-            try:
-                return await measure(client, scenario, pods, binder, _servers(made))
-            finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-        starter = kube_scheduler if which == KUBE else koord_scheduler
-        with starter(made) as scheduler:
-            await asyncio.sleep(_START_SECONDS)
-            others = _servers(made) | {GENERATOR: os.getpid()}
-            return await measure(client, scenario, pods, scheduler, others)
-
-
-class Progress:
-    """Says on stderr what has been done and how long the rest will take.
+class Comparison:
+    """All runs so far, and the table of them.
 
     Args:
-        runs: how many there are to be.
+        sides: that make a pair.
+        out: where the table goes besides stdout.
     """
 
-    def __init__(self, runs: int) -> None:
-        self._runs, self._done, self._began = runs, 0, time.monotonic()
+    def __init__(self, sides: Sequence[str], out: Path | None) -> None:
+        self._sides, self._out = tuple(sides), out
+        self._began = time.monotonic()
+        self._runs: dict[Row, dict[str, list[Run]]] = {}
+        self._bind_only: list[Run] = []
         self.failed = 0
 
-    def tell(self, what: str, run: Run | Exception) -> None:
-        """One more run has ended."""
-        self._done += 1
-        self.failed += isinstance(run, Exception)
-        spent = time.monotonic() - self._began
-        left = spent / self._done * (self._runs - self._done) / 60
+    def pair(self, number: int, row: Row, together: bool, seconds: float | None) -> None:
+        """One more pair of a row, and its lines; cut off after so many seconds."""
+        sides = self._sides if number % 2 == 0 else self._sides[::-1]
+        runs = self._run(f"{row}, pair {number + 1}", sides, row, together, seconds)
+        kept = self._runs.setdefault(row, {side: [] for side in self._sides})
+        if len(runs) == len(sides):
+            for which, run in runs.items():
+                kept[which].append(run)
+        print("\n".join(self._lines(row)), flush=True)
+        self.write()
+
+    def bind_only(self, row: Row) -> None:
+        """One more run of the client that does not think."""
+        runs = self._run(f"{row}, bind-only", (BIND_ONLY,), row, False, None)
+        self._bind_only.extend(runs.values())
+
+    def text(self) -> str:
+        """The whole table."""
+        lines = [each for row in self._runs for each in self._lines(row)]
+        return "\n".join((table.head(self._bind_only), *lines))
+
+    def write(self) -> None:
+        """The file, if there is one."""
+        if self._out is not None:
+            self._out.write_text(self.text() + "\n", encoding="utf-8")
+
+    def runs(self, side: str) -> list[tuple[Row, Run]]:
+        """All of a side."""
+        return [(row, run) for row, sides in self._runs.items() for run in sides[side]]
+
+    def _run(
+        self, what: str, sides: Sequence[str], row: Row, together: bool, seconds: float | None
+    ) -> dict[str, Run]:
+        found: dict[str, Run] = {}
+
+        def tell(which: str, run: Run | Exception) -> None:
+            self._tell(f"{what}, {which}", run)
+
+        async def within() -> None:
+            async with asyncio.timeout(seconds):
+                found.update(await pair(sides, row, together, tell))
+
+        try:
+            asyncio.run(within())
+        except TimeoutError:
+            print(f"{what}: cut off, time is over", file=sys.stderr, flush=True)
+        return found
+
+    def _lines(self, row: Row) -> list[str]:
+        rates = [run.per_second for run in self._bind_only]
+        return table.lines(row, self._runs[row], statistics.median(rates) if rates else math.nan)
+
+    def _tell(self, what: str, run: Run | Exception) -> None:
         if isinstance(run, Exception):
+            self.failed += 1
             text = f"FAILED: {type(run).__name__}: {run}"
         else:
             text = f"{run.bound} of {run.wanted} bound, {run.per_second:.0f} pods/s"
-        print(
-            f"[{self._done}/{self._runs}] {what}: {text}; about {left:.0f} min left",
-            file=sys.stderr, flush=True,
-        )  # fmt: skip
-
-
-def pairs(
-    name: str, sides: tuple[str, ...], wish: argparse.Namespace, progress: Progress
-) -> dict[str, list[Run]]:
-    """Runs of a scenario by side, those that failed left out with their pair."""
-    found: dict[str, list[Run]] = {side: [] for side in sides}
-    for pair in range(wish.pairs):
-        runs: dict[str, Run] = {}
-        for which in sides if pair % 2 == 0 else tuple(reversed(sides)):
-            what = f"{name}, pair {pair + 1} of {wish.pairs}, {which}"
-            try:
-                run = asyncio.run(one(which, SCENARIOS[name], wish.nodes, wish.pods))
-            except Exception as error:
-                progress.tell(what, error)
-            else:
-                runs[which] = run
-                progress.tell(what, run)
-        if len(runs) == len(sides):
-            for which, run in runs.items():
-                found[which].append(run)
-    return found
+        spent = time.monotonic() - self._began
+        print(f"[{spent:.0f} s] {what}: {text}", file=sys.stderr, flush=True)
 
 
 def _wish() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--nodes", type=int, default=1000)
-    parser.add_argument("--pods", type=int, default=1000, help="measured pods of each run")
-    parser.add_argument("--pairs", type=int, default=5, help="runs of both for each scenario")
-    parser.add_argument(
-        "--scenario", action="append", choices=sorted(SCENARIOS), help="only this; may be repeated"
+    add = parser.add_argument
+    add("--nodes", type=int, default=1000)
+    add("--pods", type=int, default=1000, help="measured pods of each run")
+    add("--pairs", type=int, default=5, help="runs of all sides for each scenario, at most")
+    add("--scenario", action="append", choices=sorted(SCENARIOS), help="only this; may be repeated")
+    add("--sizes", action="store_true", help="small and large clusters, instead of the above")
+    add("--seconds", type=float, help="one pair of each, then more, until so much time is over")
+    add("--together", action="store_true", help="sides of a pair start at the same time")
+    add(
+        "--original", nargs="?", type=Path, const=Path(), metavar="PROGRAM",
+        help="the original's koord-scheduler as a third side; without a name built from its source",
+    )  # fmt: skip
+    add("--only", choices=(BIND_ONLY, KUBE, KOORD), help="one side, no table")
+    add(
+        "--no-bind-only", action="store_true", help="without runs of the client that does not think"
     )
-    parser.add_argument("--only", choices=(BIND_ONLY, KUBE, KOORD), help="one side, no table")
-    parser.add_argument("--out", type=Path, help="where the table goes besides stdout")
+    add("--out", type=Path, help="where the table goes besides stdout")
     wish = parser.parse_args()
-    asked = set(wish.scenario or SCENARIOS).intersection(A_NODE_EACH)
+    asked = {row.name for row in _rows(wish)}.intersection(A_NODE_EACH)
     if wish.pods > wish.nodes and asked:
         parser.error(f"--pods: at most as many as --nodes for {', '.join(sorted(asked))}")
     return wish
 
 
+def _rows(wish: argparse.Namespace) -> list[Row]:
+    if wish.sizes:
+        return [row for row in SIZES if not wish.scenario or row.name in wish.scenario]
+    return [Row(name, wish.nodes, wish.pods) for name in wish.scenario or SCENARIOS]
+
+
+def _built() -> Path:
+    """The original's koord-scheduler, built where its source is at hand (docs/test-original.md)."""
+    from tests.original.source import COMPONENTS, Source  # An archive of this has no source.
+
+    source = Source.at_hand()
+    source.build(COMPONENTS[:1], lambda line: print(line, file=sys.stderr, flush=True))
+    return source.program(COMPONENTS[0])
+
+
 def main() -> int:
     """See the head of this file."""
     wish = _wish()
-    names = wish.scenario or list(SCENARIOS)
+    rows = _rows(wish)
+    sides = (wish.only,) if wish.only else (KUBE, KOORD)
+    if wish.original is not None:
+        add_original(_built() if wish.original == Path() else wish.original)
+        sides = (*sides, ORIGINAL)
+    made = Comparison(sides, None if wish.only else wish.out)
+    times = Timetable(rows, wish.pairs, wish.seconds)
+    if not (wish.only or wish.no_bind_only):
+        for _ in range(min(_BIND_ONLY_RUNS, wish.pairs)):
+            made.bind_only(Row("basic", rows[0].nodes, rows[0].pods))
+    for number, row in times:
+        made.pair(number, row, wish.together, times.left)
     if wish.only:
-        progress = Progress(len(names) * wish.pairs)
-        for name in names:
-            for run in pairs(name, (wish.only,), wish, progress)[wish.only]:
-                print(name, run, flush=True)
-        return 1 if progress.failed else 0
-    bind_only = argparse.Namespace(**vars(wish) | {"pairs": min(_BIND_ONLY_RUNS, wish.pairs)})
-    progress = Progress(bind_only.pairs + 2 * len(names) * wish.pairs)
-    most = pairs("basic", (BIND_ONLY,), bind_only, progress)[BIND_ONLY]
-    lines = [table.head(wish.nodes, wish.pods, wish.pairs, most)]
-    _write(wish.out, [*lines, f"Under way: 0 of {len(names)} scenarios."])
-    for number, name in enumerate(names, 1):
-        found = pairs(name, (KUBE, KOORD), wish, progress)
-        lines.append(table.row(name, found[KUBE], found[KOORD], most))
-        rest = [] if number == len(names) else ["", f"Under way: {number} of {len(names)}."]
-        _write(wish.out, [*lines, *rest])
-    print("\n".join(lines), flush=True)
-    return 1 if progress.failed else 0
-
-
-def _write(out: Path | None, lines: list[str]) -> None:
-    if out is not None:
-        out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        for row, run in made.runs(wish.only):
+            print(row.name, run, flush=True)
+    else:
+        print(made.text(), flush=True)
+    return 1 if made.failed else 0
 
 
 if __name__ == "__main__":

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from benchmarks.peer.scenarios import Document, Scenario, node
+from benchmarks.peer.rows import Row
+from benchmarks.peer.scenarios import node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.registry import KINDS
+from koord.base.documents import Document
 from koord.kube.client import Client
 from koord.kube.errors import TransportError
 from koord.kube.transport.messages import Request
@@ -174,32 +176,35 @@ async def quiet(process: int) -> None:
         before = now
 
 
-async def measure(
-    client: Client, scenario: Scenario, pods: int, process: Any, others: dict[str, int]
-) -> Run:
-    """Runs a scenario against a scheduler that is up.
-
-    Args:
-        client: of an API server with nodes.
-        scenario: what to schedule.
-        pods: how many measured pods.
-        process: its process id, and how to ask it for its decision seconds.
-        others: process ids of what else works, by name.
-    """
-    async with Watcher(client) as watcher:
-        if scenario.before is not None:
-            count = int(pods * scenario.before_share)
+async def settle(client: Client, row: Row, process: Any) -> None:
+    """Makes the pods that are there before, and waits until the scheduler rests."""
+    scenario = row.scenario
+    if scenario.before is not None:
+        async with Watcher(client) as watcher:
+            count = int(row.pods * scenario.before_share)
             documents = [scenario.before(f"before-{number:06}") for number in range(count)]
             sent = await create(client, PODS, documents)
             if scenario.before_bound:
                 await watcher.wait_for(sent)
             else:
                 await asyncio.sleep(3.0)
-        await quiet(process.pid)
+    await quiet(process.pid)
+
+
+async def measure(client: Client, row: Row, process: Any, others: dict[str, int]) -> Run:
+    """Runs a scenario against a scheduler that is up and rests.
+
+    Args:
+        client: of an API server with nodes.
+        row: what to schedule.
+        process: its process id, and how to ask it for its decision seconds.
+        others: process ids of what else works, by name.
+    """
+    async with Watcher(client) as watcher:
         programs = {**others, process.name: process.pid}
         used, decided = cpu_seconds(process.pid), await process.decision_seconds()
         worked = {name: cpu_seconds(pid) for name, pid in programs.items()}
-        documents = [scenario.pod(f"measured-{number:06}") for number in range(pods)]
+        documents = [row.scenario.pod(f"measured-{number:06}") for number in range(row.pods)]
         began = time.perf_counter()
         sent = await create(client, PODS, documents)
         await watcher.wait_for(sent)
@@ -212,7 +217,7 @@ async def measure(
     waits = sorted(moment - sent[key] for key, moment in bound.items())
     wall = max(bound.values(), default=began) - began
     return Run(
-        len(bound), pods, len(bound) / wall if wall else 0.0,
+        len(bound), row.pods, len(bound) / wall if wall else 0.0,
         percentile(waits, 0.5), percentile(waits, 0.99), used, used - worked[process.name],
         {name: seconds / last for name, seconds in worked.items()}, decided,
     )  # fmt: skip

@@ -48,6 +48,7 @@ README = """\
 koord-scheduler beside kube-scheduler, on this machine alone
 
     python3 run.py                 all rows at 1,000 nodes, about an hour on two cores
+    python3 run.py --sizes --together --seconds 600    small and large clusters on many cores
     python3 run.py --nodes 5000 --pods 5000 --pairs 3 --scenario different
     python3 run.py --help
 

@@ -150,6 +150,21 @@ def _own_selectors(name: str) -> Document:
     return _of_kind("selectors", name)
 
 
+def _rich(name: str) -> Document:
+    """Own selectors as well as own requests, own node affinity, and what else pods may ask for."""
+    pod = _own_selectors(name)
+    number = _number(name)
+    others = _of_kind("nodeaffinity", name), _of_kind("requests", name)
+    spec = pod["spec"]
+    spec["affinity"] |= others[0]["spec"]["affinity"]
+    near = {"weight": 10, "podAffinityTerm": _term(ZONE, {"team": f"team-{number % 7}"})}
+    spec["affinity"]["podAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": [near]}
+    spec["containers"] = others[1]["spec"]["containers"]
+    key = f"dedicated-{number % 10}"
+    spec["tolerations"] = [{"key": key, "operator": "Exists", "effect": "NoSchedule"}]
+    return pod
+
+
 _DIFFERENT = ("labels", "requests", "nodeaffinity")
 
 SCENARIOS = {
@@ -160,6 +175,10 @@ SCENARIOS = {
     "selectors": Scenario(
         "anti-affinity and spread by a label of each pod's own",
         _own_selectors, _own_selectors, 0.5,
+    ),
+    "rich": Scenario(
+        "own selectors, requests and node affinity, preferred pod affinity and a toleration",
+        _rich, _rich, 0.5,
     ),
     "node-affinity": Scenario("required node affinity, two of ten zones", _node_affinity),
     "preferred-affinity": Scenario(

@@ -6,11 +6,13 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchmarks.peer.arena import Run
+from benchmarks.peer.rows import Row
 
 KUBE, KOORD, BIND_ONLY = "kube-scheduler", "koord-scheduler", "bind-only"
+ORIGINAL = "the original's koord-scheduler"
 GENERATOR, SERVERS = "generator", ("etcd", "kube-apiserver")
 # All cores, or one core of a program that has one at work, count as full from this share on.
 FULL = 0.85
@@ -18,52 +20,78 @@ FULL = 0.85
 LIKE_BIND_ONLY = 0.8
 
 _COLUMNS = (
-    "scenario", "kube-scheduler limited by", "koord limited by",
-    "kube-scheduler pods/s", "koord pods/s", "ratio",
-    "kube-scheduler p50 / p99 ms", "koord p50 / p99 ms", "kube-scheduler CPU ms/pod",
-    "koord CPU ms/pod: deciding + rest", "of these after the last binding", "CPU ratio",
+    "scenario", "nodes", "pods", "pairs", "scheduler", "limited by", "pods/s",
+    "p50 / p99 ms", "CPU ms/pod", "of it after the last binding",
+    "koord's pods/s to it", "koord's CPU to it",
 )  # fmt: skip
 
 
-def head(nodes: int, pods: int, pairs: int, bind_only: Sequence[Run]) -> str:
+def head(bind_only: Sequence[Run]) -> str:
     """What was measured, and the head of the table."""
     rates = [run.per_second for run in bind_only]
+    without_thought = f" A bind-only client reaches {_spread(rates)} pods/s." if rates else ""
     return "\n".join((
-        f"{nodes:,} nodes, {pods:,} pods, {pairs} pairs on one machine of {os.cpu_count()} CPUs "
-        f"({platform.machine()}) with etcd, kube-apiserver and the generator. A bind-only client "
-        f"reaches {_spread(rates)} pods/s.",
+        f"One machine of {os.cpu_count()} CPUs ({platform.machine()}) with etcd, kube-apiserver "
+        f"and the generator.{without_thought}",
         "",
-        "Pods/s count from the first create to the last binding: median (least to most). The ratio "
-        "is the median over pairs. p50 and p99 are from a pod's create to its binding, as a watch "
-        "sees it. CPU is of the scheduler's process until it rests, with all its events written; "
-        "how much of it came after the last binding stands apart (both schedulers). What limits is "
-        "told by the cores that programs had in use until the last binding.",
+        "Pods/s count from the first create to the last binding: median (least to most). p50 and "
+        "p99 are from a pod's create to its binding, as a watch sees it. CPU is of the scheduler's "
+        "process until it rests, with all its events written; how much of it came after the last "
+        "binding stands apart. What limits is told by the cores that programs had in use until the "
+        "last binding. Ratios are medians over pairs.",
         "",
         f"| {' | '.join(_COLUMNS)} |",
         f"|{'---|' * len(_COLUMNS)}",
     ))  # fmt: skip
 
 
-def row(name: str, kube: Sequence[Run], ours: Sequence[Run], bind_only: Sequence[Run]) -> str:
-    """One line of the table; pairs belong together by their place."""
-    if not kube:
-        return f"| {name} | no pair of runs was complete {'|' * (len(_COLUMNS) - 1)}"
-    most = _median([run.per_second for run in bind_only])
-    kube_rates, our_rates = ([run.per_second for run in runs] for runs in (kube, ours))
-    after = [_median([_each(run, run.after_seconds) for run in runs]) for runs in (kube, ours)]
-    kube_cpu = _median([_each(run, run.cpu_seconds) for run in kube])
-    deciding = _median([_each(run, run.decision_seconds) for run in ours])
-    rest = _median([_each(run, run.cpu_seconds - run.decision_seconds) for run in ours])
-    ratios = [b.per_second / a.per_second for a, b in zip(kube, ours, strict=True) if a.bound]
-    cells = (
-        name + _missing(kube, ours),
-        limit(kube, KUBE, most), limit(ours, KOORD, most),
-        _spread(kube_rates), _spread(our_rates), f"{_median(ratios):.2f}x",
-        _waits(kube), _waits(ours), f"{kube_cpu:.2f}", f"{deciding:.2f} + {rest:.2f}",
-        f"{after[0]:.2f} / {after[1]:.2f}",
-        f"{(deciding + rest) / kube_cpu:.2f}" if kube_cpu else "-",
-    )  # fmt: skip
-    return f"| {' | '.join(cells)} |"
+def lines(row: Row, runs: Mapping[str, Sequence[Run]], most: float) -> list[str]:
+    """A line of the table for each side.
+
+    Args:
+        row: what was measured.
+        runs: by side; those of a pair have the same place.
+        most: pods a second of a client that binds without thinking; NaN where none was asked.
+    """
+    pairs = max((len(each) for each in runs.values()), default=0)
+    first = (row.name, f"{row.nodes:,}", f"{row.pods:,}", str(pairs))
+    if not pairs:
+        return [f"| {' | '.join(first)} | no pair was complete {'| ' * (len(_COLUMNS) - 4)}"]
+    return [
+        f"| {' | '.join((*first, *_cells(which, runs, most)))} |" for which in runs if runs[which]
+    ]
+
+
+def _cells(which: str, by_side: Mapping[str, Sequence[Run]], most: float) -> tuple[str, ...]:
+    runs = by_side[which]
+    return (
+        which + _missing(runs),
+        limit(runs, which, most),
+        _spread([run.per_second for run in runs]),
+        f"{_median([run.p50_seconds * 1e3 for run in runs]):,.0f} / "
+        f"{_median([run.p99_seconds * 1e3 for run in runs]):,.0f}",
+        _cpu(which, runs),
+        f"{_median([_each(run, run.after_seconds) for run in runs]):.2f}",
+        *_ratios(runs, by_side.get(KOORD, ()), which),
+    )
+
+
+def _cpu(which: str, runs: Sequence[Run]) -> str:
+    whole = _median([_each(run, run.cpu_seconds) for run in runs])
+    if which != KOORD:
+        return f"{whole:.2f}"
+    deciding = _median([_each(run, run.decision_seconds) for run in runs])
+    return f"{whole:.2f} (deciding {deciding:.2f})"
+
+
+def _ratios(runs: Sequence[Run], ours: Sequence[Run], which: str) -> tuple[str, str]:
+    """Of koord to a scheduler: of pods a second, and of CPU a pod."""
+    both = list(zip(runs, ours, strict=False))
+    if which in (KOORD, BIND_ONLY) or not both:
+        return "", ""
+    rates = [b.per_second / a.per_second for a, b in both if a.bound]
+    used = [_each(b, b.cpu_seconds) / _each(a, a.cpu_seconds) for a, b in both if a.cpu_seconds > 0]
+    return f"{_median(rates):.2f}x", f"{_median(used):.2f}"
 
 
 def limit(runs: Sequence[Run], name: str, most: float, cores: int | None = None) -> str:
@@ -90,15 +118,10 @@ def limit(runs: Sequence[Run], name: str, most: float, cores: int | None = None)
     return f"its own cycle ({busy.get(name, 0.0):.1f} cores of {cores})"
 
 
-def _missing(kube: Sequence[Run], ours: Sequence[Run]) -> str:
+def _missing(runs: Sequence[Run]) -> str:
     """Pods that got no node are told of: rates of such runs say little."""
-    left = [sum(run.wanted - run.bound for run in runs) for runs in (kube, ours)]
-    return f" (not bound: {left[0]} / {left[1]})" if any(left) else ""
-
-
-def _waits(runs: Sequence[Run]) -> str:
-    p50, p99 = (_median([run[at] * 1e3 for run in runs]) for at in (3, 4))
-    return f"{p50:,.0f} / {p99:,.0f}"
+    left = sum(run.wanted - run.bound for run in runs)
+    return f" ({left:,} not bound)" if left else ""
 
 
 def _each(run: Run, seconds: float) -> float:
