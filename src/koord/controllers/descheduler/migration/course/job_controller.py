@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
     from koord.controllers.descheduler.migration.arbitration.job_writer import JobWriter
+    from koord.controllers.descheduler.migration.arbitration.live_pods import LivePods
     from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
     from koord.controllers.descheduler.migration.course.evictors import PodEvictors
     from koord.controllers.descheduler.migration.course.job_pass import JobSurroundings
@@ -80,6 +81,7 @@ class MigrationJobController:
         jobs: kept by the caller.
         pods: kept by the caller.
         writer: of jobs.
+        live: pods as the server has them.
         reservations: writes of those.
         evictors: make pods go.
         limiter: of objects.
@@ -94,6 +96,7 @@ class MigrationJobController:
         jobs: JobIndex,
         pods: PodIndex,
         writer: JobWriter,
+        live: LivePods,
         reservations: Reservations,
         evictors: PodEvictors,
         limiter: ObjectLimiter,
@@ -114,8 +117,9 @@ class MigrationJobController:
         self._pool = ReservationPool(jobs)
         self._exchanging: set[str] = set()
         self._reader = SurroundingsReader(
-            args, cluster, clock, jobs, pods, self._held, reservations, self._pool, limiter, surges
-        )
+            args, cluster, clock, jobs, pods, live, self._held, reservations, self._pool, limiter,
+            surges,
+        )  # fmt: skip
         self._controller: Controller[str] = Controller(
             "podmigrationjob",
             self._reconcile,
