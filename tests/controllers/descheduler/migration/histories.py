@@ -55,6 +55,8 @@ ARGS: dict[str, Any] = {
 }  # fmt: skip
 SURGE_JOB = "descheduler.koordinator.sh/surge-job"
 SURGE_COST = "descheduler.koordinator.sh/surge-deletion-cost"
+# What no pod has in the end.
+_ASKED = {SURGE_COST, keys.SOFT_EVICTION, keys.SOFT_EVICTION_JOB}
 _QUIET_SECONDS, _LOOK_SECONDS = 420.0, 10.0
 # In a row at which nothing is open or left.
 _ENOUGH_LOOKS = (3, 3, 3, 30)
@@ -176,10 +178,8 @@ class MigrationHistory:
         jobs = await self.world.jobs()
         if jobs:
             job = self._draw.choice(jobs)
-            # Who deletes a job that has asked softly is left with what it has written.
-            if keys.EVICT_POLICY not in job.metadata.labels:
-                self.checks.job_deleted(job.metadata.name)
-                await self.world.client.delete(PodMigrationJob, job.metadata.name)
+            self.checks.job_deleted(job.metadata.name)
+            await self.world.client.delete(PodMigrationJob, job.metadata.name)
 
     async def pause_job(self) -> None:
         jobs = await self.world.jobs()
@@ -300,7 +300,11 @@ class MigrationHistory:
         if solo is None or SURGE_JOB in solo.metadata.annotations:
             found.append("a surge is left")
         for pod in pods:
-            asked = {SURGE_COST, keys.SOFT_EVICTION} & pod.metadata.annotations.keys()
+            asked = {
+                SURGE_COST,
+                keys.SOFT_EVICTION,
+                keys.SOFT_EVICTION_JOB,
+            } & pod.metadata.annotations.keys()
             found += [f"{pod.metadata.name} has {name}" for name in sorted(asked)]
         return found
 

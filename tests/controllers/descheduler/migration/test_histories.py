@@ -22,6 +22,7 @@ from koord.controllers.descheduler.migration.arbitration.moving_limits import Mo
 from koord.controllers.descheduler.migration.arbitration.refusal import MoveRefusal
 from koord.controllers.descheduler.migration.course import job_groups, next_step, surroundings
 from koord.controllers.descheduler.migration.course.evictors import PodEvictors
+from koord.controllers.descheduler.migration.course.job_claims import JobClaims
 from koord.controllers.descheduler.migration.course.job_controller import MigrationJobController
 from koord.controllers.descheduler.migration.course.job_pass import EVICT, GroupState, JobStep
 from koord.controllers.descheduler.migration.course.surges import Surges
@@ -36,7 +37,7 @@ STEPS = 25
 def test_what_holds_of_migrations_holds() -> None:
     """Every place where a write may fail was one where it could have."""
     passed: Counter[str] = Counter()
-    for seed in (1, 2, 39):
+    for seed in (2, 4, 62, 80):
         passed += live(seed, STEPS).passed
     assert [point for point in POINTS if not passed[point]] == []
 
@@ -64,6 +65,11 @@ def _no_limits(patch: pytest.MonkeyPatch) -> None:
 
 def _twice(patch: pytest.MonkeyPatch) -> None:
     """Neither one that passes nor one that begins looks for another of its pod."""
+
+    async def begins(self: JobClaims, job: PodMigrationJob) -> bool:
+        return True
+
+    patch.setattr(JobClaims, "claim", begins)
     patch.setattr(Arbitrator, "_moved_already", lambda self, job, pod: None)
     patch.setattr(SurroundingsReader, "_is_moved_otherwise", lambda self, job: False)
 
@@ -123,7 +129,7 @@ def _no_place(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("mutant", "seed"),
-    [(_no_roll_back, 0), (_no_limits, 5), (_twice, 4), (_alone, 0), (_in_part, 0),
+    [(_no_roll_back, 0), (_no_limits, 5), (_twice, 4), (_alone, 0), (_in_part, 35),
      (_half, 0), (_no_undo, 16), (_one_more, 5), (_no_budgets, 2),
      (_no_place, 10)],
 )  # fmt: skip

@@ -13,6 +13,7 @@ from koord.controllers.descheduler.migration.arbitration.job_index import (
     job_pod_key,
     reservation_of_job,
 )
+from koord.controllers.descheduler.migration.course.job_claims import rank
 from koord.controllers.descheduler.migration.course.job_groups import group_state, pods_of_group
 from koord.controllers.descheduler.migration.course.job_pass import JobSurroundings
 from koord.controllers.descheduler.migration.course.job_status import (
@@ -121,7 +122,7 @@ class SurroundingsReader:
             return False
         # While two deschedulers lead, each may have let another job pass.
         moving = [other for other in others if self._jobs.is_moving(other)]
-        return any(each.status.phase == RUNNING or _rank(each) < _rank(job) for each in moving)
+        return any(each.status.phase == RUNNING or rank(each) < rank(job) for each in moving)
 
     def _bound_pod(self, held: Reservation | None) -> Pod | None:
         if held is None or not held.status.current_owners:
@@ -168,11 +169,6 @@ class SurroundingsReader:
 
 def _uid(job: PodMigrationJob) -> str:
     return job.metadata.uid
-
-
-def _rank(job: PodMigrationJob) -> tuple[str, str]:
-    """Which of two jobs that may both begin goes first: the same for all who ask."""
-    return str(job.metadata.creation_timestamp), job.metadata.name
 
 
 def is_pod_of(job: PodMigrationJob, pod: Pod) -> bool:
