@@ -176,7 +176,7 @@ clean:
 # entries under sanitizers for so many minutes, shared among all of them, then Python's parsers.
 MINUTES ?= 60
 soak: install-test
-	$(BIN)/python -m tests.soak $(if $(SEEDS),--seeds $(SEEDS),$(MINUTES)) $(PART)
+	$(BIN)/python -m tests.soak $(if $(SEEDS),--seeds $(SEEDS) $(if $(PROCESSES),--processes $(PROCESSES)),$(MINUTES)) $(PART)
 
 fuzz: fuzz-native install-test
 	KOORD_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) -q tests/kernels tests/api tests/simulator tests/kube tests/controlplane tests/controllers \

@@ -3,11 +3,13 @@
 
 Every subject has an equal share of the time. What fails is kept as a case (tests/data/histories),
 which ``pytest tests/soak`` replays from then on. ``python -m tests.soak --seeds FIRST-END [PART]``
-plays a history a seed instead, see :mod:`tests.soak.seeds`. Exit status 1 if anything failed.
+plays a history a seed instead, with ``--processes N`` on so many processors, see
+:mod:`tests.soak.seeds`. Exit status 1 if anything failed.
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import sys
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 # So many failures of one subject are enough to look into.
 _ENOUGH = 3
+_USAGE = "python -m tests.soak MINUTES|--seeds FIRST-END [--processes N] [PART]"
 _HEAD = f"{'subject':<64} histories  seconds failures"
 
 
@@ -64,24 +67,33 @@ def told(error: Exception) -> str:
 
 def main(arguments: list[str]) -> int:
     """See the head of this file."""
-    by_seed = arguments[:1] == ["--seeds"]
+    parser = argparse.ArgumentParser("python -m tests.soak", usage=_USAGE)
+    parser.add_argument("--seeds", default="")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("given", nargs="*")
+    found = parser.parse_args(arguments)
+    seeds, minutes = range(0), 0.0
     try:
-        given = arguments[by_seed]
-        wanted = seeds_of(given) if by_seed else float(given)
-    except (IndexError, ValueError) as error:
-        print("usage: python -m tests.soak MINUTES|--seeds FIRST-END [PART]", file=sys.stderr)
-        print(error, file=sys.stderr)
-        return 2
+        if found.seeds:
+            seeds = seeds_of(found.seeds)
+        else:
+            minutes = float("".join(found.given[:1]))
+            del found.given[0]
+    except ValueError as error:
+        parser.error(str(error))
+    if found.processes < 1:
+        parser.error(f"--processes: got {found.processes}, expected 1 or more")
     # Some tests look at the profile when they are imported.
     os.environ.setdefault("KOORD_PROFILE", "soak")
     from tests.soak.subjects import ForkableHistories, subjects
 
     logging.getLogger().addHandler(logging.NullHandler())
-    part = "".join(arguments[by_seed + 1 :][:1])
+    part = "".join(found.given[:1])
     chosen = [each for each in subjects() if part in each.name]
-    if isinstance(wanted, range):
-        return run_seeds([each for each in chosen if isinstance(each, ForkableHistories)], wanted)
-    return explore_all(chosen, time.monotonic() + 60 * wanted)
+    if seeds:
+        forkable = [each for each in chosen if isinstance(each, ForkableHistories)]
+        return run_seeds(forkable, seeds, found.processes)
+    return explore_all(chosen, time.monotonic() + 60 * minutes)
 
 
 def explore_all(chosen: list[Subject], end: float) -> int:

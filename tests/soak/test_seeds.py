@@ -39,6 +39,12 @@ class Shout:
         return plan
 
 
+class Whisper(Shout):
+    """The same, beside it."""
+
+    name = "whisper"
+
+
 def test_all_seeds_are_played_each_from_the_same_beginning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -55,6 +61,32 @@ def test_a_failure_is_told_with_its_seed_and_the_others_are_played(
     out = capsys.readouterr().out
     assert "FAILED shout: seed 13: AssertionError: thirteen" in out
     assert "10 histories of seeds 12-22 (to 22), 0 faults, 1 failures" in out
+
+
+def test_several_processes_say_in_the_end_what_one_says(capsys: pytest.CaptureFixture[str]) -> None:
+    said = []
+    for processes in (1, 3):
+        assert run_seeds([Shout(), Whisper()], range(8, 24), processes) == 1
+        out = capsys.readouterr().out
+        assert "FAILED shout: seed 13: AssertionError: thirteen" in out
+        assert "32 histories of seeds 8-24 (to 24), 0 faults, 2 failures" in out
+        said.append(out[out.index("\nshout: 16 histories, 1 failures") :])
+    assert said[0] == said[1]
+
+
+def test_a_process_that_ends_early_names_the_seed_it_was_at(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Ends(Shout):
+        def started(self, shape: int) -> Shout:
+            if shape == 1:
+                os._exit(3)
+            return self
+
+    assert run_seeds([Ends()], range(12, 22), 2) == 1
+    out = capsys.readouterr().out
+    assert "FAILED shout: seed 13: the process ended that plays it, each 2th from here\n" in out
+    assert "6 histories of seeds" in out
 
 
 def test_a_point_that_no_history_passed_fails_the_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,19 +25,18 @@ from koord.kube.patches import Patch
 from tests.controllers.descheduler.migration import histories as migrations
 from tests.controllers.descheduler.migration.histories import (
     ARGS,
-    CheckedTransport,
-    Checks,
     ClusterShape,
     MigrationHistory,
     StartedHistory,
     shape_of,
 )
+from tests.controllers.descheduler.migration.history_checks import Checks
 from tests.controllers.descheduler.planned_program import (
     BY_LOAD,
     PlannedProgram,
     configuration,
 )
-from tests.controllers.scheduler.histories.weather import STORMS, StormyTransport
+from tests.controllers.scheduler.histories.weather import STORMS
 
 if TYPE_CHECKING:
     from koord.base.clock import VirtualClock
@@ -161,10 +160,11 @@ class PlannedHistory(MigrationHistory):
         self._reporter: asyncio.Task[None] | None = None
 
     def _new(self) -> Any:
-        checked: Any = CheckedTransport(self.world.plane.transport(), self.checks)
-        way: Any = StormyTransport(checked, self._weather)
+        way = self._way()
         wish = configuration(BY_LOAD, migration=ARGS, maxNoOfPodsToEvictPerNode=2)
-        return PlannedProgram(way, self.world.clock, wish, silent=True)
+        program = PlannedProgram(way, self.world.clock, wish, silent=True)
+        way.follow(program.app.views.view(PodMigrationJob))
+        return program
 
     async def start(self) -> None:
         await super().start()

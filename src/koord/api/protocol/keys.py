@@ -32,6 +32,7 @@ EVICTION_POLICY: Final = "koordinator.sh/eviction-policy"
 EVICTION_PRIORITY: Final = "koordinator.sh/eviction-priority"
 EVICTION_COST: Final = "scheduling.koordinator.sh/eviction-cost"
 SOFT_EVICTION: Final = "scheduling.koordinator.sh/soft-eviction"
+SOFT_EVICTION_JOB: Final = "descheduler.koordinator.sh/soft-eviction-job"  # koord
 EVICT_POLICY: Final = "koordinator.sh/evict-policy"
 EVICT_REASON: Final = "koordinator.sh/evict-reason"
 EVICT_TRIGGER: Final = "koordinator.sh/evict-trigger"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
 from koord.api.kinds.migration import PodMigrationJob
@@ -23,23 +23,19 @@ from koord.base import faults, rng
 from koord.base.clock import VirtualClock, VirtualLoop
 from koord.base.faults import FaultPlan, FaultRule
 from koord.controllers.descheduler.framework.points import PodEviction
-from koord.controllers.descheduler.migration.arbitration.job_index import group_of, is_open
+from koord.controllers.descheduler.migration.arbitration.job_index import is_open
 from koord.controllers.descheduler.migration.arbitration.pod_index import (
-    gang_of,
-    is_active,
     is_ready,
-)
-from koord.controllers.descheduler.migration.course.job_status import (
-    RESERVATION_SCHEDULED,
-    TRUE,
-    condition,
-    eviction_began,
 )
 from koord.controllers.descheduler.migration.migration_args import SOFT_EVICTION
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch
-from koord.kube.transport.messages import Request, Response, Stream, Transport
+from tests.controllers.descheduler.migration.history_checks import (
+    CheckedTransport,
+    Checks,
+    SenderTransport,
+)
 from tests.controllers.descheduler.migration.world import NOW, Descheduler, World
 from tests.controllers.scheduler.histories.weather import STORMS, StormyTransport, Weather
 
@@ -57,9 +53,10 @@ ARGS: dict[str, Any] = {
     "maxUnavailablePerWorkload": 3, "skipCheckExpectedReplicas": True, "evictBurst": 4,
     "objectLimiters": {"workload": {"duration": "10s", "burst": 4}}, "defaultJobTTL": "90s",
 }  # fmt: skip
-PER_NODE, GLOBALLY = 2, 4
 SURGE_JOB = "descheduler.koordinator.sh/surge-job"
 SURGE_COST = "descheduler.koordinator.sh/surge-deletion-cost"
+# What no pod has in the end.
+_ASKED = {SURGE_COST, keys.SOFT_EVICTION, keys.SOFT_EVICTION_JOB}
 _QUIET_SECONDS, _LOOK_SECONDS = 420.0, 10.0
 # In a row at which nothing is open or left.
 _ENOUGH_LOOKS = (3, 3, 3, 30)
@@ -108,152 +105,6 @@ def _gang(size: int) -> dict[str, Any]:
     return {"annotations": {name: "train", least: str(size)}}
 
 
-class CheckedTransport:
-    """A way to the server on which what a descheduler does is looked at."""
-
-    def __init__(self, inner: Transport, check: Checks) -> None:
-        self._inner, self._check = inner, check
-
-    async def send(self, request: Request) -> Response:
-        name, check = _evicted(request), self._check
-        with check.noting():
-            if name:
-                check.before_eviction(name)
-        spared = check.spare(name) if name else None
-        answer = await self._inner.send(request)
-        if request.method != "GET" and answer.status < 300:
-            with check.noting():
-                check.after_write()
-                assert spared is None or spared, f"{name} goes, and its budget allows none"
-        return answer
-
-    async def open(self, request: Request) -> Stream:
-        return await self._inner.open(request)
-
-
-def _evicted(request: Request) -> str:
-    """The pod that a request is to take away; empty for others."""
-    parts = request.path.split("/")
-    if request.method == "POST" and parts[-1] == "eviction":
-        return parts[-2]
-    return parts[-1] if request.method == "DELETE" and parts[-2] == "pods" else ""
-
-
-class Checks:
-    """What must hold.
-
-    Attributes:
-        leaders: how many deschedulers act; limits are each one's own.
-        nodes: of pods, when their jobs began.
-        placed: by job the pod that it had a place for when its eviction began.
-        scaled: whether the Deployment that is surged was scaled by its owner.
-    """
-
-    def __init__(self, world: World) -> None:
-        self._world, self.stored = world, world.stored
-        self.leaders = 1
-        self.nodes: dict[str, str] = {}
-        self.placed: dict[str, str] = {}
-        self.scaled = False
-        self.evictions = 0
-        self.broken: list[str] = []
-        # Groups of jobs, one of which says that its pod is asked to go.
-        self._begun: set[str] = set()
-
-    @contextmanager
-    def noting(self) -> Iterator[None]:
-        """What does not hold is kept: a supervisor would take it for a failure like others."""
-        try:
-            yield
-        except AssertionError as error:
-            self.broken.append(str(error))
-
-    def before_eviction(self, name: str) -> None:
-        """A pod that is to have a place first has one; a gang's jobs say first that they begin."""
-        self.evictions += 1
-        jobs, pod = self.stored.all(PodMigrationJob), self.stored.get(Pod, name, "default")
-        if pod is None:
-            return
-        own = [j for j in jobs if j.spec.pod_ref and j.spec.pod_ref.uid == pod.metadata.uid]
-        opened = [job for job in own if is_open(job)]
-        first = all(job.spec.mode == "ReservationFirst" for job in opened)
-        if opened and first and not self._goes_for_deleted(pod, jobs):
-            self._check_held(opened, pod)
-        if not gang_of(pod):
-            return
-        # What has begun goes on: an eviction is tried again although a job is deleted.
-        for group in {group_of(job) for job in opened} - {""} - self._begun:
-            self._check_gang([job for job in jobs if group_of(job) == group], group)
-
-    def _goes_for_deleted(self, pod: Pod, jobs: list[PodMigrationJob]) -> bool:
-        """Whether it may be on its way for a job that its user has deleted since."""
-        there = {job.metadata.uid for job in jobs}
-        return any(uid == pod.metadata.uid and job not in there for job, uid in self.placed.items())
-
-    def _check_held(self, jobs: list[PodMigrationJob], pod: Pod) -> None:
-        """One of its jobs has a place for it, on another node."""
-        places = self._places(jobs, pod)
-        assert places, f"{pod.metadata.name} goes from {pod.spec.node_name}, and has no place"
-
-    def _places(self, jobs: list[PodMigrationJob], pod: Pod) -> set[str]:
-        """The other nodes on which its jobs hold something."""
-        options = [job.spec.reservation_options for job in jobs]
-        names = {each.reservation_ref.name for each in options if each and each.reservation_ref}
-        held = [each for each in self.stored.all(Reservation) if each.metadata.name in names]
-        return {each.status.node_name for each in held} - {"", pod.spec.node_name}
-
-    def spare(self, name: str) -> bool | None:
-        """Whether the budget of a pod that is ready lets it go now; None where none is asked."""
-        pod = self.stored.get(Pod, name, "default")
-        if pod is None or not (is_active(pod) and is_ready(pod)):
-            return None
-        budget = self.stored.get(PodDisruptionBudget, pod.metadata.labels["app"], "default")
-        return None if budget is None else budget.status.disruptions_allowed > 0
-
-    def _check_groups(self) -> None:
-        """A gang begins to go once all have a place; one that was refused begins anew."""
-        jobs = [job for job in self.stored.all(PodMigrationJob) if group_of(job)]
-        before = self._begun
-        self._begun = {group_of(job) for job in jobs if eviction_began(job.status)}
-        for group in sorted(self._begun - before):
-            self._check_gang([job for job in jobs if group_of(job) == group], group)
-
-    def _check_gang(self, members: list[PodMigrationJob], group: str) -> None:
-        assert len(members) == int(group.partition("/")[0]), "a gang is evicted in part"
-        for job in members:
-            found = condition(job.status, RESERVATION_SCHEDULED)
-            direct = job.spec.mode == "EvictDirectly" and job.status.phase == "Running"
-            placed = direct or (found is not None and found.status == TRUE)
-            assert placed or job.status.phase == "Succeeded", f"{job.metadata.name} has no place"
-
-    def after_write(self) -> None:
-        self._check_groups()
-        jobs = [j for j in self.stored.all(PodMigrationJob) if j.status.phase == "Running"]
-        uids = Counter(job.spec.pod_ref.uid for job in jobs if job.spec.pod_ref)
-        assert all(number == 1 for number in uids.values()), f"two jobs move one pod: {uids}"
-        pods = self.stored.all(Pod)
-        for pod in pods:
-            if pod.spec.node_name:
-                self.nodes[pod.metadata.uid] = pod.spec.node_name
-        self._note_placed(jobs, pods)
-        solo = [pod for pod in pods if pod.metadata.labels["app"] == "solo" and is_active(pod)]
-        assert self.scaled or any(map(is_ready, solo)), "a pod that is surged has left a gap"
-        if self.leaders > 1:
-            return
-        assert len(jobs) <= GLOBALLY, f"{len(jobs)} run, {GLOBALLY} may"
-        here = {pod.metadata.uid for pod in pods}
-        nodes = Counter(self.nodes.get(uid) for uid in uids if uid in here)
-        assert all(n <= PER_NODE for n in nodes.values()), f"too many of a node: {nodes}"
-
-    def _note_placed(self, jobs: list[PodMigrationJob], pods: list[Pod]) -> None:
-        """Which jobs have a place at the write that says that they are about to evict."""
-        there = {pod.metadata.uid: pod for pod in pods}
-        for job in jobs:
-            pod = there.get(job.spec.pod_ref.uid) if job.spec.pod_ref else None
-            if pod is not None and eviction_began(job.status) and self._places([job], pod):
-                self.placed[job.metadata.uid] = pod.metadata.uid
-
-
 class MigrationHistory:
     """One history."""
 
@@ -269,10 +120,16 @@ class MigrationHistory:
         self._number = 0
         self.world.descheduler = self._new()
 
-    def _new(self) -> Descheduler:
+    def _way(self) -> SenderTransport:
+        """Of a process, to the server."""
         checked = CheckedTransport(self.world.plane.transport(), self.checks)
-        way = StormyTransport(checked, self._weather)
-        return Descheduler(way, self.world.clock, self.world.args, silent=True)
+        return SenderTransport(StormyTransport(checked, self._weather))
+
+    def _new(self) -> Descheduler:
+        way = self._way()
+        process = Descheduler(way, self.world.clock, self.world.args, silent=True)
+        way.follow(process.informers.view(PodMigrationJob))
+        return process
 
     async def start(self) -> None:
         await self.world.start()
@@ -321,9 +178,8 @@ class MigrationHistory:
         jobs = await self.world.jobs()
         if jobs:
             job = self._draw.choice(jobs)
-            # Who deletes a job that has asked softly is left with what it has written.
-            if keys.EVICT_POLICY not in job.metadata.labels:
-                await self.world.client.delete(PodMigrationJob, job.metadata.name)
+            self.checks.job_deleted(job.metadata.name)
+            await self.world.client.delete(PodMigrationJob, job.metadata.name)
 
     async def pause_job(self) -> None:
         jobs = await self.world.jobs()
@@ -444,7 +300,11 @@ class MigrationHistory:
         if solo is None or SURGE_JOB in solo.metadata.annotations:
             found.append("a surge is left")
         for pod in pods:
-            asked = {SURGE_COST, keys.SOFT_EVICTION} & pod.metadata.annotations.keys()
+            asked = {
+                SURGE_COST,
+                keys.SOFT_EVICTION,
+                keys.SOFT_EVICTION_JOB,
+            } & pod.metadata.annotations.keys()
             found += [f"{pod.metadata.name} has {name}" for name in sorted(asked)]
         return found
 

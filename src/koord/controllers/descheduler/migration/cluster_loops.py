@@ -17,6 +17,7 @@ from koord.controllers.descheduler.migration.arbitration.budgets import (
     PodUnavailableBudget,
 )
 from koord.controllers.descheduler.migration.arbitration.job_writer import JobWriter
+from koord.controllers.descheduler.migration.arbitration.live_pods import LivePods
 from koord.controllers.descheduler.migration.arbitration.pod_index import pod_key
 from koord.controllers.descheduler.migration.course.evictors import PodEvictors
 from koord.controllers.descheduler.migration.course.job_controller import MigrationJobController
@@ -68,13 +69,13 @@ class ClusterLoops:
             informers.view(PodDisruptionBudget),
             informers.view_as(UNAVAILABLE_BUDGET, PodUnavailableBudget),
         )
-        writer = JobWriter(cluster, jobs)
+        writer, live = JobWriter(cluster, jobs), LivePods(cluster.client)
         interval = args.arbitration_args.interval.nanoseconds / 1e9
         self.arbitrator = Arbitrator(
-            interval, jobs, pods, checks, budgets, writer, clock, cluster.arbitrated
+            interval, jobs, pods, checks, budgets, writer, live, clock, cluster.arbitrated
         )
         self.controller = MigrationJobController(
-            args, cluster, clock, jobs, pods, writer,
+            args, cluster, clock, jobs, pods, writer, live,
             Reservations(cluster.client, clock, cluster.without_claims),
             PodEvictors(args, cluster, clock), limiter, surges,
         )  # fmt: skip

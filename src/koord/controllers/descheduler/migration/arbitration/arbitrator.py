@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.migration.arbitration.budgets import Budgets
     from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
     from koord.controllers.descheduler.migration.arbitration.job_writer import JobWriter
+    from koord.controllers.descheduler.migration.arbitration.live_pods import LivePods
     from koord.controllers.descheduler.migration.arbitration.pod_checks import MigrationChecks
     from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
 
@@ -59,6 +60,7 @@ class Arbitrator:
         checks: what keeps pods.
         budgets: of the cluster.
         writer: of jobs.
+        live: pods as the server has them.
         clock: the time.
         arbitrated: gets the seconds that each round took.
     """
@@ -71,6 +73,7 @@ class Arbitrator:
         checks: MigrationChecks,
         budgets: Budgets,
         writer: JobWriter,
+        live: LivePods,
         clock: Clock,
         arbitrated: Callable[[float], None] = lambda seconds: None,
     ) -> None:
@@ -80,6 +83,7 @@ class Arbitrator:
         self._checks = checks
         self._budgets = budgets
         self._writer = writer
+        self._live = live
         self._clock = clock
         self._arbitrated = arbitrated
         self._changed = asyncio.Event()
@@ -121,6 +125,27 @@ class Arbitrator:
                 for each in unit:
                     await self._tried(each, self._fail(each, job, refusal))
                 return
+        kept, taken = self._judge(unit, pods, budgets)
+        if kept is None and not await self._is_behind(unit, pod_of):
+            group = self._group(unit, pods)
+            for job in unit:
+                # One that fails counts all the same until it is known what came of it.
+                await self._tried(job, self._pass(job, group, pod_of))
+            return
+        for job, pod in taken:
+            self._jobs.take_back(job.metadata.uid)
+            budgets.take(pod, -1)
+        if kept is not None:
+            for job in unit:
+                await self._tried(job, self._report(job, kept))
+
+    def _judge(
+        self,
+        unit: list[PodMigrationJob],
+        pods: list[tuple[PodMigrationJob, Pod]],
+        budgets: BudgetRound,
+    ) -> tuple[MoveRefusal | None, list[tuple[PodMigrationJob, Pod]]]:
+        """What keeps a unit waiting, and the jobs of it that count as passed already."""
         kept = self._incomplete(unit, pods)
         taken: list[tuple[PodMigrationJob, Pod]] = []
         for job, pod in pods:
@@ -135,17 +160,29 @@ class Arbitrator:
                 self._jobs.let_pass(job.metadata.uid)
                 budgets.take(pod, 1)
                 taken.append((job, pod))
-        if kept is None:
-            group = self._group(unit, pods)
-            for job in unit:
-                # One that fails counts all the same until it is known what came of it.
-                await self._tried(job, self._writer.annotate(job, passed(group)))
-            return
-        for job, pod in taken:
-            self._jobs.take_back(job.metadata.uid)
-            budgets.take(pod, -1)
+        return kept, taken
+
+    async def _is_behind(self, unit: list[PodMigrationJob], pod_of: dict[str, Pod]) -> bool:
+        """Whether the cache is about to hear of a pod, or of its node; asked before it passes."""
         for job in unit:
-            await self._tried(job, self._report(job, kept))
+            try:
+                behind = await self._live.is_newer(job, pod_of.get(job.metadata.uid))
+            except (ApiError, TransportError) as error:
+                told = log.fields(job=job.metadata.name, error=one_line(str(error)))
+                _LOG.info("the pod of a job is not known yet", extra=told)
+                behind = True
+            if behind:
+                self.wake()
+                return True
+        return False
+
+    async def _pass(self, job: PodMigrationJob, group: str, pod_of: dict[str, Pod]) -> None:
+        """Lets a job pass; one of a pod that is not there ends, lest the next of that name goes."""
+        key = job_pod_key(job)
+        if job.metadata.uid in pod_of or not all(key.partition("/")):
+            await self._writer.annotate(job, passed(group))
+        else:
+            await self._end(job, "MissingPod", f'Abort job caused by missing Pod "{key}"')
 
     def _moved_already(self, job: PodMigrationJob, pod: Pod) -> MoveRefusal | None:
         """Whether another job moves the pod."""
@@ -191,9 +228,12 @@ class Arbitrator:
         text += f"the requirements: {refusal.reason}: {refusal.message}"
         if by is not job:
             text += f" (of pod {job_pod_key(by)}, of the same gang)"
+        await self._end(job, FORBIDDEN, text)
+
+    async def _end(self, job: PodMigrationJob, reason: str, text: str) -> None:
         draft = StatusDraft(job.status, self._clock.wall_seconds())
-        draft.fail(FORBIDDEN, text)
-        await self._writer.status(job, draft.status, [("Warning", FORBIDDEN, text)])
+        draft.fail(reason, text)
+        await self._writer.status(job, draft.status, [("Warning", reason, text)])
 
     async def _report(self, job: PodMigrationJob, refusal: MoveRefusal) -> None:
         """Says why a job waits, when that is another reason than before."""

@@ -39,9 +39,13 @@ class JobWriter:
         self._cluster = cluster
         self._jobs = jobs
 
-    async def annotate(self, job: PodMigrationJob, annotations: Mapping[str, str]) -> None:
-        """Adds annotations."""
+    async def annotate(self, job: PodMigrationJob, annotations: Mapping[str, str | None]) -> None:
+        """Adds annotations; takes those away that have no value."""
         await self._patch("annotate", job, {"metadata": {"annotations": dict(annotations)}})
+
+    async def withdraw(self, job: PodMigrationJob) -> None:
+        """Has a job that passed and has not begun wait for arbitration again."""
+        await self.annotate(job, {keys.PASSED_ARBITRATION: None, keys.JOB_GROUP: None})
 
     async def ask(self, job: PodMigrationJob) -> None:
         """Reads a job anew, after a write that nobody answered to."""

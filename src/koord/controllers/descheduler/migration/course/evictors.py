@@ -17,15 +17,15 @@ from koord.base import faults
 from koord.base.errors import one_line
 from koord.controllers.descheduler.migration.arbitration.job_writer import ACTION
 from koord.controllers.descheduler.migration.course.object_limiter import EvictionBucket
+from koord.controllers.descheduler.migration.course.soft_evictions import owner_of, taken_back
 from koord.controllers.descheduler.migration.course.surge_pass import eviction_reason
 from koord.controllers.descheduler.migration.migration_args import DELETE, POLICIES, SOFT_EVICTION
 from koord.kube.errors import ApiError, TransportError
-from koord.kube.patches import Patch, preconditions_of
+from koord.kube.patches import Patch
 
 if TYPE_CHECKING:
     from koord.api.kinds.migration import DeleteOptions, PodMigrationJob
     from koord.base.clock import Clock
-    from koord.base.documents import Document
     from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.migration.migration_args import MigrationControllerArgs
 
@@ -74,17 +74,17 @@ class PodEvictors:
             self._cluster.events.event(pod, "Normal", "Descheduled", text, action=ACTION)
         return why
 
-    async def revoke(self, pod: Pod) -> None:
+    async def revoke(self, pod: Pod, whole: bool = True) -> None:
         """Takes a soft eviction back; a pod that is gone is well.
+
+        Args:
+            whole: whether the request goes, and not only what says whose it was.
 
         Raises:
             ApiError: the server refuses, also where anybody wrote meanwhile.
             TransportError: no answer came.
         """
-        meta = pod.metadata
-        change: Document = {
-            "metadata": {"annotations": {keys.SOFT_EVICTION: None}, **preconditions_of(meta)}
-        }
+        meta, change = pod.metadata, taken_back(pod, whole)
         faults.point("descheduler.migration.revoke")
         try:
             await self._cluster.client.patch(Pod, meta.name, Patch.merge(change), meta.namespace)
@@ -121,7 +121,8 @@ class PodEvictors:
             )
         elif policy == SOFT_EVICTION:
             text = self._soft(job, options)
-            change = {"metadata": {"uid": meta.uid, "annotations": {keys.SOFT_EVICTION: text}}}
+            asked = {keys.SOFT_EVICTION: text, keys.SOFT_EVICTION_JOB: owner_of(job, text).text()}
+            change = {"metadata": {"uid": meta.uid, "annotations": asked}}
             await client.patch(Pod, meta.name, Patch.merge(change), meta.namespace)
         else:
             await client.evict(meta.name, meta.namespace, uid=meta.uid, grace_period_seconds=grace)

@@ -24,6 +24,7 @@ from koord.controllers.descheduler.migration.arbitration.job_index import (
     reservation_of_job,
 )
 from koord.controllers.descheduler.migration.course import job_pass as steps
+from koord.controllers.descheduler.migration.course.job_claims import JobClaims
 from koord.controllers.descheduler.migration.course.job_groups import JobLinks, pods_of_group
 from koord.controllers.descheduler.migration.course.job_status import (
     EVICTING,
@@ -37,6 +38,7 @@ from koord.controllers.descheduler.migration.course.job_status import (
 from koord.controllers.descheduler.migration.course.next_step import next_step, seconds_left
 from koord.controllers.descheduler.migration.course.reservation_pool import ReservationPool
 from koord.controllers.descheduler.migration.course.reservations import reference_to
+from koord.controllers.descheduler.migration.course.soft_evictions import SoftEvictionIndex
 from koord.controllers.descheduler.migration.course.surge_pass import eviction_message
 from koord.controllers.descheduler.migration.course.surroundings import (
     SurroundingsReader,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
     from koord.controllers.descheduler.migration.arbitration.job_writer import JobWriter
+    from koord.controllers.descheduler.migration.arbitration.live_pods import LivePods
     from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
     from koord.controllers.descheduler.migration.course.evictors import PodEvictors
     from koord.controllers.descheduler.migration.course.job_pass import JobSurroundings
@@ -66,7 +69,7 @@ _STALE_SECONDS = 0.2
 _SWEEP_SECONDS = 60.0
 _LEAST_SECONDS = 0.1
 _MARGIN_SECONDS, _WITHOUT_TTL_SECONDS = 300.0, 1800.0
-_GONE, _SURGED = "gone:", "surged:"
+_GONE, _SURGED, _SOFT = "gone:", "surged:", "soft:"
 _LOG = log.get("descheduler.migration")
 
 
@@ -80,6 +83,7 @@ class MigrationJobController:
         jobs: kept by the caller.
         pods: kept by the caller.
         writer: of jobs.
+        live: pods as the server has them.
         reservations: writes of those.
         evictors: make pods go.
         limiter: of objects.
@@ -94,6 +98,7 @@ class MigrationJobController:
         jobs: JobIndex,
         pods: PodIndex,
         writer: JobWriter,
+        live: LivePods,
         reservations: Reservations,
         evictors: PodEvictors,
         limiter: ObjectLimiter,
@@ -109,13 +114,16 @@ class MigrationJobController:
         self._limiter = limiter
         self._surges = surges
         self._held = cluster.informers.view(Reservation)
+        self._soft = SoftEvictionIndex(cluster.client, jobs, evictors.revoke)
+        self._claims = JobClaims(cluster.client, writer, clock)
         self._links = JobLinks()
         self._made: dict[str, str] = {}
         self._pool = ReservationPool(jobs)
         self._exchanging: set[str] = set()
         self._reader = SurroundingsReader(
-            args, cluster, clock, jobs, pods, self._held, reservations, self._pool, limiter, surges
-        )
+            args, cluster, clock, jobs, pods, live, self._held, reservations, self._pool, limiter,
+            surges,
+        )  # fmt: skip
         self._controller: Controller[str] = Controller(
             "podmigrationjob",
             self._reconcile,
@@ -164,7 +172,7 @@ class MigrationJobController:
         self._links.put(uid, ())
         self._queue(*self._pool.forget(job, self._reservation_name(job)))
         if is_ours(job):
-            self._controller.queue.add(_SURGED + uid)
+            self._queue(_SURGED + uid, _SOFT + uid)
             self._controller.queue.add(_GONE + self._reservation_name(job))
             self._made.pop(uid, None)
             self._queue_others(job)
@@ -176,9 +184,15 @@ class MigrationJobController:
         for other in self._jobs.of_pod(job_pod_key(job)):
             if not is_open(other):
                 self._queue(other.metadata.uid)
+        left = self._soft.without_job(job_pod_key(job))
+        if left:
+            self._queue(_SOFT + left)
 
     def pod_changed(self, key: str) -> None:
         """The pod of a key came, went or is another."""
+        asked = self._soft.put(key, self._pods.get(key))
+        if asked:
+            self._queue(_SOFT + asked)
         for job in self._jobs.of_pod(key):
             self._queue(job.metadata.uid)
         for uid in self._links.of(f"pod {key}"):
@@ -222,7 +236,7 @@ class MigrationJobController:
     async def _reconcile(self, uid: str) -> float | None:
         job = self._jobs.get(uid)
         try:
-            if uid.startswith((_GONE, _SURGED)):
+            if uid.startswith((_GONE, _SURGED, _SOFT)):
                 await self._clean(uid)
                 return None
             if job is None or not is_ours(job):
@@ -242,6 +256,8 @@ class MigrationJobController:
         """Takes back what is left of a job that is gone."""
         if what.startswith(_GONE):
             await self._release(what.removeprefix(_GONE))
+        elif what.startswith(_SOFT):
+            await self._soft.clean(what.removeprefix(_SOFT))
         elif self._jobs.get(what.removeprefix(_SURGED)) is None:
             await self._surges.undo(self._cluster.client, what.removeprefix(_SURGED), None)
 
@@ -266,6 +282,8 @@ class MigrationJobController:
             wait = self._evictors.wait_seconds()
             if wait:
                 return wait
+        if step.begins(job) and not await self._claims.claim(job):
+            return steps.AGAIN_SECONDS
         if step.status is not None:
             job = await self._writer.status(job, step.status, step.events)
         pod, held = surroundings.pod, surroundings.reservation
@@ -383,7 +401,7 @@ class MigrationJobController:
             await asyncio.sleep(_SWEEP_SECONDS)
 
     async def sweep_once(self) -> None:
-        """Deletes jobs that are old, and reservations and surges whose jobs are gone."""
+        """Deletes jobs that are old, and what is left of jobs that are gone."""
         now = self._clock.wall_seconds()
         for job in self._jobs:
             if is_ours(job) and _is_old(job, now):
@@ -392,10 +410,10 @@ class MigrationJobController:
             owners = [o.uid for o in held.metadata.owner_references if o.kind == "PodMigrationJob"]
             if owners and not any(self._jobs.get(uid) for uid in owners):
                 self._controller.queue.add(_GONE + name)
-
         for uid in self._surges.jobs():
             if self._jobs.get(uid) is None:
                 self._controller.queue.add(_SURGED + uid)
+        self._queue(*(_SOFT + uid for uid in self._soft.jobs()))
 
     async def _collect(self, job: PodMigrationJob) -> None:
         try:

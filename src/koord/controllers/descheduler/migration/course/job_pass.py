@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from koord.api.kinds import reservation as kinds
+from koord.api.kinds.migration import RUNNING
 from koord.controllers.descheduler.migration.arbitration.job_index import job_pod_key
 from koord.controllers.descheduler.migration.arbitration.pod_index import is_ready, pod_key
 from koord.controllers.descheduler.migration.course import job_status
@@ -98,6 +99,10 @@ class JobStep:
     status: PodMigrationJobStatus | None = None
     events: tuple[tuple[str, str, str], ...] = ()
     again_seconds: float | None = None
+
+    def begins(self, job: PodMigrationJob) -> bool:
+        """Whether the job runs from this step on."""
+        return self.status is not None and self.status.phase == RUNNING != job.status.phase
 
 
 class JobPass:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.api.kinds.migration import EVICT_DIRECTLY, RUNNING
-from koord.api.kinds.pod import Pod
 from koord.controllers.cluster.pods import controller
 from koord.controllers.descheduler.migration.arbitration.job_index import (
     group_of,
@@ -14,6 +13,7 @@ from koord.controllers.descheduler.migration.arbitration.job_index import (
     job_pod_key,
     reservation_of_job,
 )
+from koord.controllers.descheduler.migration.course.job_claims import rank
 from koord.controllers.descheduler.migration.course.job_groups import group_state, pods_of_group
 from koord.controllers.descheduler.migration.course.job_pass import JobSurroundings
 from koord.controllers.descheduler.migration.course.job_status import (
@@ -22,15 +22,16 @@ from koord.controllers.descheduler.migration.course.job_status import (
     eviction_began,
 )
 from koord.controllers.descheduler.migration.course.reservation_pool import PoolState
-from koord.kube.errors import unless_missing
 
 if TYPE_CHECKING:
     from koord.api.kinds.migration import PodMigrationJob
+    from koord.api.kinds.pod import Pod
     from koord.api.kinds.reservation import Reservation
     from koord.base.clock import Clock
     from koord.controllers.cluster.views import View
     from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
     from koord.controllers.descheduler.migration.arbitration.job_index import JobIndex
+    from koord.controllers.descheduler.migration.arbitration.live_pods import LivePods
     from koord.controllers.descheduler.migration.arbitration.pod_index import PodIndex
     from koord.controllers.descheduler.migration.course.object_limiter import (
         HeldBack,
@@ -52,6 +53,7 @@ class SurroundingsReader:
         clock: the time.
         jobs: that there are.
         pods: that there are.
+        live: pods as the server has them.
         held: reservations, as the cache has them.
         reservations: as the server has them.
         pool: of reservations by workload.
@@ -66,6 +68,7 @@ class SurroundingsReader:
         clock: Clock,
         jobs: JobIndex,
         pods: PodIndex,
+        live: LivePods,
         held: View[Reservation],
         reservations: Reservations,
         pool: ReservationPool,
@@ -77,6 +80,7 @@ class SurroundingsReader:
         self._clock = clock
         self._jobs = jobs
         self._pods = pods
+        self._live = live
         self._held = held
         self._reservations = reservations
         self._pool = pool
@@ -98,11 +102,12 @@ class SurroundingsReader:
         if held is None and named and is_open(job):
             # An informer may be behind what this process made; nothing is given up on its word.
             held = await self._reservations.get(named)
-        mode = self._args.default_job_mode
+        mode, surge = self._args.default_job_mode, await self._surge_state(job, pod)
+        # What other jobs mean is looked up last: nothing is waited for until the step is written.
         return JobSurroundings(
             self._clock.wall_seconds(), pod, held, self._bound_pod(held), self._limited(job, pod),
-            mode, group_state(job, self._jobs, mode), self._pool_state(job, pod, held),
-            await self._surge_state(job, pod), self._is_moved_otherwise(job),
+            mode, group_state(job, self._jobs, mode), self._pool_state(job, pod, held), surge,
+            self._is_moved_otherwise(job),
         )  # fmt: skip
 
     async def _surge_state(self, job: PodMigrationJob, pod: Pod | None) -> SurgeState | None:
@@ -117,7 +122,7 @@ class SurroundingsReader:
             return False
         # While two deschedulers lead, each may have let another job pass.
         moving = [other for other in others if self._jobs.is_moving(other)]
-        return any(each.status.phase == RUNNING or _rank(each) < _rank(job) for each in moving)
+        return any(each.status.phase == RUNNING or rank(each) < rank(job) for each in moving)
 
     def _bound_pod(self, held: Reservation | None) -> Pod | None:
         if held is None or not held.status.current_owners:
@@ -153,23 +158,17 @@ class SurroundingsReader:
         return PoolState(self._pool.may_reserve(uid, node, job.metadata.uid, members))
 
     async def _pod_of(self, job: PodMigrationJob) -> Pod | None:
-        key, ref = job_pod_key(job), job.spec.pod_ref
-        found = self._pods.get(key)
-        if found is not None or ref is None or not (ref.name and ref.namespace):
+        found = self._pods.get(job_pod_key(job))
+        if found is not None:
             return found
         if not is_open(job) or condition(job.status, EVICTION) is not None:
             return None
         # Likewise: a job may name a pod that is newer than the cache.
-        return await unless_missing(self._cluster.client.get(Pod, ref.name, ref.namespace))
+        return await self._live.named_by(job)
 
 
 def _uid(job: PodMigrationJob) -> str:
     return job.metadata.uid
-
-
-def _rank(job: PodMigrationJob) -> tuple[str, str]:
-    """Which of two jobs that may both begin goes first: the same for all who ask."""
-    return str(job.metadata.creation_timestamp), job.metadata.name
 
 
 def is_pod_of(job: PodMigrationJob, pod: Pod) -> bool:
