@@ -27,6 +27,7 @@ from koord.kernels.placement_board import (
     RowBounds,
     RowClasses,
     changed_rows,
+    row_bits,
     spread_scores,
 )
 from tests.models import placement_board as model
@@ -488,6 +489,25 @@ def test_bounds_of_rows_have_the_best_of_a_board(seed: int, spread: int) -> None
         ratings = [(*rule, raw) for rule, raw in zip(rules, raws, strict=True)]
         found = bounds.best(rooms, weights, [mask], ratings)
         assert found == whole.best()
+        # Preferences as bits, with a mask as bits beside, alone and with raw scores.
+        conditions = [
+            (int(random.integers(0, 100)), random.random(rows) < random.choice([0.02, 0.5]))
+            for _ in range(random.integers(0, 4))
+        ]
+        preferences = [(3, [(weight, row_bits(holds)) for weight, holds in conditions])]
+        last = len(scores) + len(rules)
+        for some_ratings in (ratings, []):
+            joined = Board(rows, [(weight, NONE) for weight in weights] + [*rules, (3, DEFAULT)])
+            joined.set_ranks(ranks)
+            joined.refuse(CLOSED, slice(None), whole.refused == 0)
+            for number in range(last if some_ratings else len(scores)):
+                joined.rate(number, slice(None), whole.raw(number))
+            sums = sum((weight * holds for weight, holds in conditions), np.zeros(rows, np.int64))
+            joined.rate(last, slice(None), sums)
+            for number in range(len(scores), last if not some_ratings else 0):
+                joined.skip(number)
+            more = [], some_ratings, None, [row_bits(mask)], preferences
+            assert bounds.best(rooms, weights, *more) == joined.best()
 
 
 def _drawn_rooms(
@@ -502,6 +522,31 @@ def _drawn_rooms(
         corners = [(0, 20), (50, 100), (100, 0)] if strategy == RATIO else []
         scores.append((int(random.integers(0, 4)), RoomScore(int(strategy), counted, corners)))
     return checks, scores
+
+
+@given(st.lists(st.booleans(), max_size=200))
+def test_bits_of_rows_are_words_from_the_lowest_bit_on(mask: list[bool]) -> None:
+    words = row_bits(np.array(mask, np.bool_)).tolist()
+    assert len(words) == -(-len(mask) // 64)
+    assert sum(word << 64 * place for place, word in enumerate(words)) == sum(
+        holds << row for row, holds in enumerate(mask)
+    )
+
+
+def test_preferences_and_masks_as_bits_are_checked() -> None:
+    columns = [np.ones((2, 70), np.int64)] * 3
+    bounds, rooms = RowBounds(), Rooms([], [])
+    bounds.update(*columns, slice(0, 70), np.ones(70, np.bool_), np.arange(70))
+    last = row_bits(np.arange(70) == 69)
+    assert bounds.best(rooms, [], bit_masks=[last]) == 69
+    assert bounds.best(rooms, [], preferences=[(1, [(5, last)])]) == 69
+    with pytest.raises(ValueError, match="bits"):
+        bounds.best(rooms, [], bit_masks=[last[:1]])
+    with pytest.raises(ValueError, match="bits"):
+        bounds.best(rooms, [], preferences=[(1, [(5, last[:1])])])
+    for weight, its in ((-1, 1), (1, -1), (1, 1_000_001)):
+        with pytest.raises(ValueError, match="weight"):
+            bounds.best(rooms, [], preferences=[(weight, [(its, last)])])
 
 
 def test_bounds_spare_rows_that_cannot_be_the_best() -> None:

@@ -100,6 +100,8 @@ def test_against_a_look_at_all(
         for number in there_selectors:
             found = [n for n in there if _means(wanted[number], *shapes[n])]
             assert sorted(by_label.matching(made[number])) == sorted(found)
+            for selector, _, _ in wanted[number]:
+                assert by_label.may_have(selector) or not found
         for number in there:
             tokens = tokens_of(*shapes[number])
             found = [n for n in there_selectors if _means(wanted[n], *shapes[number])]
@@ -114,6 +116,24 @@ def test_against_a_look_at_all(
     assert not by_label._namespaces
     assert not kept._under
     assert not kept._tokens
+
+
+def test_what_nobody_has_is_known_without_a_look_at_shapes() -> None:
+    by_label = ShapesByLabel()
+    by_label.add(1, "default", tokens_of("default", {"app": "a"}))
+    assert not by_label.may_have(None)
+    for operator, key, values, may_be in (
+        ("In", "app", ["a", "b"], True),
+        ("In", "app", ["b"], False),
+        ("Exists", "app", [], True),
+        ("Exists", "tier", [], False),
+        ("NotIn", "app", ["a"], True),
+        ("DoesNotExist", "tier", [], True),
+    ):
+        each = {"key": key, "operator": operator, "values": values}
+        assert by_label.may_have(_selector({"matchExpressions": [each]})) is may_be
+    assert by_label.may_have(_selector({"matchLabels": {"app": "a"}}))
+    assert not by_label.may_have(_selector({"matchLabels": {"app": "b"}}))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from koord.api.selectors import DOES_NOT_EXIST, IN, NOT_IN
+from koord.api.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -172,6 +172,23 @@ class ShapesByLabel:
             having.discard(number)
             if not having:
                 del self._having[token]
+
+    def may_have(self, selector: LabelSelector | None) -> bool:
+        """Whether any shape may be what a selector means; where nobody has a label that it wants,
+        none is, and nothing need be made of it to know that."""
+        if selector is None:
+            return False
+        having = self._having
+        for label in selector.match_labels.items():
+            if label not in having:
+                return False
+        for each in selector.match_expressions:
+            if each.operator == IN:
+                if not any((each.key, value) in having for value in each.values):
+                    return False
+            elif each.operator == EXISTS and (each.key, None) not in having:
+                return False
+        return True
 
     def matching(self, selector: PodSelector) -> Collection[int]:
         """The ids of shapes that a selector means; not to be changed."""

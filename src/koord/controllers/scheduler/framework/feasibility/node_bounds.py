@@ -9,7 +9,7 @@ out is what a board would choose.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.framework.feasibility.kept_entries import SearchCost
@@ -37,6 +37,26 @@ _BOUNDED, _LOOKED_AT = 64, 8
 _OF_ENTRY = 2
 # What searches look at is followed with the weight of one in so many.
 _SEARCHES = 8
+
+
+class RowAnswers(NamedTuple):
+    """What plugins without kernels say of all rows.
+
+    Attributes:
+        masks: who may be chosen: False refuses.
+        ratings: weight, native normalisation and raw scores by row.
+        bit_masks, preferences: the same as bits, as :data:`RowBounds` takes them.
+    """
+
+    masks: list[NDArray[np.bool_]]
+    ratings: list[tuple[int, int, NDArray[np.int64]]]
+    bit_masks: list[NDArray[np.uint64]]
+    preferences: list[tuple[int, Sequence[tuple[int, NDArray[np.uint64]]]]]
+
+    @staticmethod
+    def none() -> RowAnswers:
+        """Of nobody."""
+        return RowAnswers([], [], [], [])
 
 
 class ColumnBounds:
@@ -81,8 +101,7 @@ class ColumnBounds:
         self,
         kernels: FitKernels,
         weights: list[int],
-        masks: Sequence[NDArray[np.bool_]],
-        ratings: Sequence[tuple[int, int, NDArray[np.int64]]],
+        answers: RowAnswers,
         reserved: tuple[Any, ...] | None = None,
     ) -> int:
         """The row that a board with these answers, and the columns as they were read, would choose.
@@ -92,13 +111,12 @@ class ColumnBounds:
         Args:
             kernels: of those who have any.
             weights: of their scores, in order.
-            masks: what others say by row of the table: False refuses.
-            ratings: weight, native normalisation and raw scores by row of others.
+            answers: what others say by row of the table.
             reserved: the pod's reservations, as :data:`RowBounds` takes them.
         """
         bounds = self._rows
-        row = bounds.best(kernels.rooms, weights, masks, ratings, reserved)
-        if not masks and not ratings:
+        row = bounds.best(kernels.rooms, weights, *answers[:2], reserved, *answers[2:])
+        if not any(answers):
             self._looked_at += (bounds.looked_at - self._looked_at) // _SEARCHES
             self._follow_cost()
         return row
@@ -121,8 +139,7 @@ class NodeBounds(ColumnBounds):
         self,
         kernels: FitKernels,
         weights: list[int],
-        masks: Sequence[NDArray[np.bool_]],
-        ratings: Sequence[tuple[int, int, NDArray[np.int64]]],
+        answers: RowAnswers,
     ) -> int:
         """:meth:`search` in the table as it is."""
         table = self._table
@@ -134,4 +151,4 @@ class NodeBounds(ColumnBounds):
             if changes is None or changes[2] & _READ:
                 self.read(table, None if changes is None else changes[0])
         self._version = version
-        return self.search(kernels, weights, masks, ratings)
+        return self.search(kernels, weights, answers)
