@@ -309,9 +309,7 @@ using Words = py::array_t<std::uint64_t, py::array::c_style | py::array::forceca
 // A weight, and conditions: each with a weight and the rows of which it holds.
 using PythonPreferences = std::pair<std::int64_t, std::vector<std::pair<std::int64_t, Words>>>;
 
-RowBits bits(const Words& words) {
-  return {words.data(), static_cast<std::size_t>(words.size())};
-}
+RowBits bits(const Words& words) { return {words.data(), static_cast<std::size_t>(words.size())}; }
 
 Preferences preferences_of(const PythonPreferences& given) {
   Preferences preferences{.weight = given.first};

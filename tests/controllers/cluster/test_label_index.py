@@ -107,7 +107,7 @@ def test_against_a_look_at_all(
             found = [n for n in there_selectors if _means(wanted[n], *shapes[number])]
             # Each once, too.
             assert sorted(kept.matching(shapes[number][0], tokens)) == sorted(found)
-            assert kept.may_match(tokens) or not found
+            assert kept.may_match(*shapes[number]) or not found
     for number in there:
         by_label.remove(number, tokens_of(*shapes[number]))
     for number in there_selectors:

@@ -232,6 +232,8 @@ class SelectorsByLabel(Generic[V]):
     def __init__(self) -> None:
         # Under None those that want nothing.
         self._under: dict[LabelToken | None, dict[Hashable, tuple[PodSelector, V]]] = {}
+        # How many selectors are kept under a key, whatever its value.
+        self._keys = 0
         self._tokens: dict[Hashable, tuple[LabelToken | None, ...]] = {}
 
     def __len__(self) -> int:
@@ -246,12 +248,15 @@ class SelectorsByLabel(Generic[V]):
             value: what :meth:`matching` gives for it.
         """
         tokens = self._tokens[key] = self._rarest(selector)
+        self._keys += _is_key(tokens)
         for token in tokens:
             self._under.setdefault(token, {})[key] = selector, value
 
     def remove(self, key: Hashable) -> None:
         """The exact inverse."""
-        for token in self._tokens.pop(key):
+        tokens = self._tokens.pop(key)
+        self._keys -= _is_key(tokens)
+        for token in tokens:
             under = self._under[token]
             del under[key]
             if not under:
@@ -270,10 +275,12 @@ class SelectorsByLabel(Generic[V]):
                     if selector.matches(namespace, having):
                         yield value
 
-    def may_match(self, tokens: Iterable[LabelToken]) -> bool:
-        """Whether any selector may mean pods with these tokens; where not, none does."""
+    def may_match(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether any selector may mean pods with these labels; where not, none does."""
         under = self._under
-        return None in under or not under.keys().isdisjoint(tokens)
+        if not under.keys().isdisjoint(labels.items()) or None in under or namespace in under:
+            return True
+        return self._keys > 0 and any((key, None) in under for key in labels)
 
     def _rarest(self, selector: PodSelector) -> tuple[LabelToken | None, ...]:
         if not selector.wanted:
@@ -287,3 +294,8 @@ class SelectorsByLabel(Generic[V]):
             selector.wanted,
             key=lambda tokens: sum(len(under[token]) for token in tokens if token in under),
         )
+
+
+def _is_key(tokens: tuple[LabelToken | None, ...]) -> bool:
+    """Whether tokens are a label's key alone; such a one stands by itself."""
+    return len(tokens) == 1 and isinstance(tokens[0], tuple) and tokens[0][1] is None

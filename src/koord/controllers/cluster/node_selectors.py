@@ -247,9 +247,13 @@ class AnyOf(NodePredicate):
 def label_predicate(requirement: NodeSelectorRequirement) -> NodePredicate | str:
     """A requirement on a label, or what is wrong with it."""
     key, operator, values = requirement.key, requirement.operator, requirement.values
-    if not _KEY.fullmatch(key) or len(key.rpartition("/")[0]) > 253:
+    if not _KEY.fullmatch(key) or (len(key) > 253 and len(key.rpartition("/")[0]) > 253):
         return f"key: {key!r} is no label key"
-    wrong = next((value for value in values if not _VALUE.fullmatch(value)), None)
+    wrong = None
+    for value in values:
+        if not _VALUE.fullmatch(value):
+            wrong = value
+            break
     if operator in ("In", "NotIn"):
         if not values:
             return f"values: {operator} needs one or more"

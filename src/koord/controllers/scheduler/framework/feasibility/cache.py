@@ -32,7 +32,6 @@ from koord.controllers.scheduler.framework.feasibility.kept_entries import KeptE
 from koord.controllers.scheduler.framework.feasibility.node_bounds import (
     ColumnBounds,
     NodeBounds,
-    RowAnswers,
 )
 from koord.controllers.scheduler.framework.feasibility.node_classes import NodeClasses
 from koord.controllers.scheduler.framework.feasibility.participants import ParticipantTable
@@ -41,6 +40,7 @@ from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
     PluginAnswers,
     ScoreAnswers,
 )
+from koord.controllers.scheduler.framework.feasibility.row_answers import RowAnswers
 from koord.controllers.scheduler.framework.plugin import Normalization, normalization_of
 from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 from koord.controllers.scheduler.framework.rejection import Rejection
@@ -259,36 +259,13 @@ class FeasibilityCache:
 
     def _row_answers(self, cycle: Cycle, others: Sequence[PluginAnswers]) -> RowAnswers:
         """What plugins say of all rows."""
-        answers = RowAnswers.none()
-        if cycle.allowed is not None:
-            answers.masks.append(cycle.allowed)
+        answers = RowAnswers.where(cycle.allowed)
         for each in others:
             if each.point == "filter":
-                self._add_mask(cycle, each, answers)
+                answers.add_mask(cycle, each)
             else:
-                self._add_rating(cycle, each, answers)
+                answers.add_rating(cycle, each, *self._rule(cycle, each))
         return answers
-
-    def _add_mask(self, cycle: Cycle, plugin: PluginAnswers, answers: RowAnswers) -> None:
-        """Which rows a Filter plugin lets pass; nothing where that is all."""
-        bits = plugin.bits_of_all_rows(cycle)
-        if bits is None:
-            mask = plugin.of_all_rows(cycle)
-            if not mask.all():
-                answers.masks.append(mask)
-        elif bits is False:
-            answers.bit_masks.append(np.zeros(len(self.table.open), np.uint64))
-        elif bits is not True:
-            answers.bit_masks.append(bits)
-
-    def _add_rating(self, cycle: Cycle, plugin: PluginAnswers, answers: RowAnswers) -> None:
-        """The raw scores of a Score plugin, and how they count."""
-        weight, kind = self._rule(cycle, plugin)
-        bits = plugin.bits_of_all_rows(cycle) if kind == placement_board.DEFAULT else None
-        if bits is None:
-            answers.ratings.append((weight, kind, plugin.of_all_rows(cycle)))
-        else:
-            answers.preferences.append((weight, bits))
 
     def _weights_of(self, ratings: tuple[int, ...]) -> list[int] | None:
         """The weights of some scores; None where one of them is normalised."""

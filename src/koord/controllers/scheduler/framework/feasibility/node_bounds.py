@@ -9,15 +9,13 @@ out is what a board would choose.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.framework.feasibility.kept_entries import SearchCost
 from koord.kernels.placement_board import RowBounds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.changed_rows import Rows
     from koord.controllers.scheduler.framework.cycle import ViewedColumns
     from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
+    from koord.controllers.scheduler.framework.feasibility.row_answers import RowAnswers
 
     Columns: TypeAlias = NodeTable | ViewedColumns
 
@@ -37,26 +36,6 @@ _BOUNDED, _LOOKED_AT = 64, 8
 _OF_ENTRY = 2
 # What searches look at is followed with the weight of one in so many.
 _SEARCHES = 8
-
-
-class RowAnswers(NamedTuple):
-    """What plugins without kernels say of all rows.
-
-    Attributes:
-        masks: who may be chosen: False refuses.
-        ratings: weight, native normalisation and raw scores by row.
-        bit_masks, preferences: the same as bits, as :data:`RowBounds` takes them.
-    """
-
-    masks: list[NDArray[np.bool_]]
-    ratings: list[tuple[int, int, NDArray[np.int64]]]
-    bit_masks: list[NDArray[np.uint64]]
-    preferences: list[tuple[int, Sequence[tuple[int, NDArray[np.uint64]]]]]
-
-    @staticmethod
-    def none() -> RowAnswers:
-        """Of nobody."""
-        return RowAnswers([], [], [], [])
 
 
 class ColumnBounds:
@@ -115,7 +94,10 @@ class ColumnBounds:
             reserved: the pod's reservations, as :data:`RowBounds` takes them.
         """
         bounds = self._rows
-        row = bounds.best(kernels.rooms, weights, *answers[:2], reserved, *answers[2:])
+        if reserved is None and not any(answers):
+            row = bounds.best(kernels.rooms, weights)
+        else:
+            row = bounds.best(kernels.rooms, weights, *answers[:2], reserved, *answers[2:])
         if not any(answers):
             self._looked_at += (bounds.looked_at - self._looked_at) // _SEARCHES
             self._follow_cost()
