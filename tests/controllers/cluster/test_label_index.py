@@ -187,8 +187,13 @@ def test_few_selectors_are_tried_however_many_there_are(monkeypatch: pytest.Monk
     tokens = tokens_of("default", {"tier": "backend", "app": "app-7000"})
     assert list(kept.matching("default", tokens)) == [7000]
     assert tried <= 4
-    assert kept.may_match(tokens)
+    assert kept.may_match("default", {"tier": "backend", "app": "app-7000"})
     # A label that nobody looks for is told by itself.
-    assert not kept.may_match(tokens_of("default", {"app": "other"}))
+    assert not kept.may_match("default", {"app": "other"})
+    exists = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
+    kept.add("key", PodSelector(_selector(exists)), -2)
+    assert kept.may_match("default", {"app": "other"})
+    kept.remove("key")
+    assert not kept.may_match("default", {"app": "other"})
     kept.add(-1, PodSelector(LabelSelector()), -1)
-    assert kept.may_match(tokens_of("default", {"app": "other"}))
+    assert kept.may_match("default", {"app": "other"})
