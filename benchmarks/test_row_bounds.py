@@ -10,6 +10,7 @@ from benchmarks.conftest import Gate
 from koord.kernels.placement_board import (
     BALANCED,
     CLOSED,
+    DEFAULT,
     LEAST,
     NONE,
     Board,
@@ -17,6 +18,7 @@ from koord.kernels.placement_board import (
     Rooms,
     RoomScore,
     RowBounds,
+    row_bits,
 )
 
 ROWS = 5000
@@ -58,6 +60,26 @@ def test_rows_that_are_alike(gate: Gate) -> None:
     used[0, :3000], used[1, :3000] = 100 + np.arange(3000) % 400, 128 << 20
     search = Search(used)
     gate("placement: best of 5,000 rows by bounds", search.by_bounds, search.by_board, 2.5)
+
+
+def test_preferences_as_bits(gate: Gate) -> None:
+    used = np.zeros((2, ROWS), np.int64)
+    used[0, :3000], used[1, :3000] = 100 + np.arange(3000) % 400, 128 << 20
+    search = Search(used)
+    mask, zones = np.arange(ROWS) % 2 == 1, [np.arange(ROWS) % 3 == zone for zone in range(2)]
+    bits, as_bits = [row_bits(mask)], [row_bits(zone) for zone in zones]
+
+    def by_bits() -> int:
+        preferences = [(2, [(50, as_bits[0]), (10, as_bits[1])])]
+        return search.bounds.best(search.rooms, [1, 1], [], [], None, bits, preferences)
+
+    def by_raw_scores() -> int:
+        # Weights are a pod's own: raw scores are made of them for each.
+        raw = np.multiply(zones[0], 50, dtype=np.int64) + np.multiply(zones[1], 10, dtype=np.int64)
+        return search.bounds.best(search.rooms, [1, 1], [mask], [(2, DEFAULT, raw)])
+
+    assert by_bits() == by_raw_scores()
+    gate("placement: preferences of 5,000 rows as bits", by_bits, by_raw_scores, 1.2)
 
 
 def test_rows_that_all_differ_cost_no_more_than_a_board(gate: Gate) -> None:

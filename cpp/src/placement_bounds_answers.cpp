@@ -24,6 +24,7 @@ void RowBounds::limit_answers(const Rooms& rooms, const RowAnswers& answers) {
   take_ratings(answers);
   if (answers.reserved.bounds != nullptr) limit_reserved(rooms, answers);
   for (const RowRating& each : ratings_) limit_rating(each);
+  for (const Preferences& each : answers.preferences) limit_preferences(rooms, each);
 }
 
 // Which places may be chosen; where scores are normalised among these, less those without room.
@@ -31,6 +32,7 @@ void RowBounds::allow(const Rooms& rooms, const RowAnswers& answers) {
   allowed_.assign(rows_, 1);
   allow_where(open_places_, allowed_.data());
   allow_masks(answers);
+  allow_bits(answers);
   if (answers.ratings.empty()) return;
   for (std::size_t at = 0; at < rows_; at += kPart) {
     allow_room(rooms, in_a_row(at, std::min(kPart, rows_ - at)));

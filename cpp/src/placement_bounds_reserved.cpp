@@ -48,9 +48,10 @@ std::int64_t RowBounds::most_filled(const Rooms& rooms, const RowAnswers& answer
   };
   const auto fullest = static_cast<std::size_t>(std::ranges::max_element(fills_) - fills_.begin());
   if (fills_[fullest] > 0) ask(fullest);
+  // Other ratings are normalised among the rows that reservations let pass.
+  const bool all = !answers.ratings.empty() || !answers.preferences.empty();
   for (std::size_t block = 0; block < blocks_; ++block) {
-    // Other ratings are normalised among the rows that reservations let pass.
-    if (fills_[block] > most || (!answers.ratings.empty() && fills_[block] != kLowest)) ask(block);
+    if (fills_[block] > most || (all && fills_[block] != kLowest)) ask(block);
   }
   return most;
 }

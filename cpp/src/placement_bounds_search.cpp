@@ -54,11 +54,26 @@ void check_reserved(const ReservedAnswers& reserved, std::size_t rows, bool by_u
   }
 }
 
+void check_bits(RowBits bits, std::size_t rows) {
+  if (bits.size() * 64 >= rows) return;
+  throw Exception(invalid("bits", std::to_string(bits.size() * 64), "by row"));
+}
+
+void check_preferences(const Preferences& given, std::size_t rows) {
+  check_weight(given.weight);
+  for (const auto& [weight, bits] : given.conditions) {
+    check_weight(weight);
+    check_bits(bits, rows);
+  }
+}
+
 void check_answers(const RowAnswers& answers, std::size_t rows, bool by_use) {
   for (const std::span<const std::uint8_t> mask : answers.masks) {
     if (mask.size() < rows) throw Exception(invalid("mask", std::to_string(mask.size()), "by row"));
   }
   for (const RowRating& each : answers.ratings) check_rating(each, rows);
+  for (const RowBits mask : answers.bit_masks) check_bits(mask, rows);
+  for (const Preferences& each : answers.preferences) check_preferences(each, rows);
   if (answers.reserved.bounds != nullptr) check_reserved(answers.reserved, rows, by_use);
 }
 
@@ -136,6 +151,7 @@ class RowBounds::Search {
       bounds_.ask_reserved(rooms_, reserved_, each);
     }
     add_ratings(first, count);
+    add_preferences(first, count);
     keep_best(first, count);
   }
 
@@ -155,6 +171,17 @@ class RowBounds::Search {
         for (std::size_t i = 0; i < count; ++i) {
           if (allowed_[first + i] == 0) continue;
           sums_[i] += each.rating.rule.weight * score(each.rating.raw[first + i]);
+        }
+      });
+    }
+  }
+
+  void add_preferences(std::size_t first, std::size_t count) {
+    for (const Preferred& each : bounds_.preferred_) {
+      normalising(Normalization::kDefault, 0, each.most, [&](const auto& score) {
+        for (std::size_t i = 0; i < count; ++i) {
+          if (allowed_[first + i] == 0) continue;
+          sums_[i] += each.given.weight * score(preference(each.given, first + i));
         }
       });
     }
@@ -189,8 +216,10 @@ std::int64_t RowBounds::best(const Rooms& rooms, std::span<const std::int64_t> w
   if (blocks_ == 0) return -1;
   limit_blocks(rooms, weights);
   rated_.clear();
-  const bool answered =
-      !answers.masks.empty() || !answers.ratings.empty() || answers.reserved.bounds != nullptr;
+  preferred_.clear();
+  const bool answered = !answers.masks.empty() || !answers.ratings.empty() ||
+                        answers.reserved.bounds != nullptr || !answers.bit_masks.empty() ||
+                        !answers.preferences.empty();
   if (answered) limit_answers(rooms, answers);
   const std::size_t first = first_block();
   if (limits_[first] == kLowest) return -1;

@@ -75,6 +75,36 @@ TEST("placement_bounds/answers by row count as those of a board") {
   CHECK_THROWS(bounds.best(rooms(10), kWeights, answers), koord::Exception);
 }
 
+TEST("placement_bounds/preferences are normalised among rows that nothing refuses") {
+  Table table(320);
+  RowBounds bounds;
+  bounds.update(table.columns(), table.all(), table.open, table.ranks);
+  const auto bits = [](const std::vector<std::size_t>& rows) {
+    std::vector<std::uint64_t> words(5);
+    for (const std::size_t row : rows) words[row / 64] |= std::uint64_t{1} << row % 64;
+    return words;
+  };
+  const auto near = bits({40, 100, 319});
+  const auto far = bits({100, 200});
+  auto mask = bits({7, 40, 100, 200, 319});
+  RowAnswers answers;
+  answers.bit_masks.emplace_back(mask);
+  CHECK_EQ(bounds.best(rooms(10), kWeights, answers), 7);
+  answers.preferences.push_back({.weight = 2, .conditions = {{3, near}, {1, far}}});
+  CHECK_EQ(bounds.best(rooms(10), kWeights, answers), 100);
+  // Where there is no room the preference of a row counts for none.
+  table.used[100] = 1000;
+  const std::int64_t row = 100;
+  bounds.update(table.columns(), {&row, 0, 1}, table.open, table.ranks);
+  CHECK_EQ(bounds.best(rooms(10), kWeights, answers), 40);
+  mask[0] &= ~(std::uint64_t{1} << 40);
+  CHECK_EQ(bounds.best(rooms(10), kWeights, answers), 319);
+  answers.preferences[0].conditions[0].weight = -1;
+  CHECK_THROWS(bounds.best(rooms(10), kWeights, answers), koord::Exception);
+  answers.preferences[0].conditions[0] = {1, std::span(near).first(4)};
+  CHECK_THROWS(bounds.best(rooms(10), kWeights, answers), koord::Exception);
+}
+
 TEST("placement_bounds/rows are ordered by use where searches look at many") {
   Table table(640);
   for (std::size_t row = 0; row < 640; ++row) {

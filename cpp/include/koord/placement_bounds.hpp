@@ -49,11 +49,28 @@ struct ReservedAnswers {
   std::int64_t weight = 0;
 };
 
+/// A bit a row, in words of 64: the first row is the lowest bit of the first word.
+using RowBits = std::span<const std::uint64_t>;
+
+/// What a pod would rather have: a row's raw score is the sum of the weights, 0 to 1,000,000, of
+/// the conditions that hold of it. Normalised as Normalization::kDefault does it.
+struct Preferences {
+  struct Condition {
+    std::int64_t weight = 0;
+    RowBits rows = {};
+  };
+
+  std::int64_t weight = 0;
+  std::vector<Condition> conditions = {};
+};
+
 /// What is known of rows beside their columns: 0 in any of the masks refuses.
 struct RowAnswers {
   std::vector<std::span<const std::uint8_t>> masks = {};
   std::vector<RowRating> ratings = {};
   ReservedAnswers reserved = {};
+  std::vector<RowBits> bit_masks = {};
+  std::vector<Preferences> preferences = {};
 };
 
 /// See the head of this file.
@@ -75,9 +92,10 @@ class KOORD_API RowBounds {
   /// lowest rank among equals; -1 if there is none. Columns, `open` and `ranks` count as update()
   /// has read them; further answers by row count as a board's do, normalised among rows that
   /// nothing refuses. kInvalid for those of other sizes, for another number of weights than there
-  /// are scores, for weights below 0, for ratings' and reservations' beyond 1,000,000, for raw
-  /// scores as in Board::rate(), and for reservations where rows are ordered by use; other errors
-  /// are those of the checks and scores, of check_question() and of reserved_answers().
+  /// are scores, for weights below 0, for those of ratings, preferences and reservations beyond
+  /// 1,000,000, for raw scores as in Board::rate(), and for reservations where rows are ordered by
+  /// use; other errors are those of the checks and scores, of check_question() and of
+  /// reserved_answers().
   [[nodiscard]] std::int64_t best(const Rooms& rooms, std::span<const std::int64_t> weights,
                                   const RowAnswers& answers = {});
 
@@ -91,6 +109,11 @@ class KOORD_API RowBounds {
   struct Rated {
     RowRating rating;
     std::int64_t least = 0;
+    std::int64_t most = 0;
+  };
+  // Preferences with the most that any row gets.
+  struct Preferred {
+    Preferences given;
     std::int64_t most = 0;
   };
   // A row by the share of a resource that is taken.
@@ -146,6 +169,15 @@ class KOORD_API RowBounds {
   void limit_rating(const RowRating& rating);
   std::pair<std::int64_t, std::int64_t> bound_rating(const RowRating& rating);
 
+  // ... by answers that are bits (placement_bounds_bits.cpp).
+  void allow_bits(const RowAnswers& answers);
+  [[nodiscard]] RowBits by_place(RowBits rows);
+  void limit_preferences(const Rooms& rooms, const Preferences& given);
+  void bound_preferences(const Preferences& by_place);
+  std::int64_t most_preferred(const Rooms& rooms, const Preferences& by_place);
+  std::int64_t ask_preferred(const Rooms& rooms, const Preferences& by_place, std::size_t block);
+  [[nodiscard]] static std::int64_t preference(const Preferences& by_place, std::size_t place);
+
   // ... and by reservations (placement_bounds_reserved.cpp).
   void limit_reserved(const Rooms& rooms, const RowAnswers& answers);
   void bound_fills(const ReservedAnswers& reserved);
@@ -198,6 +230,13 @@ class KOORD_API RowBounds {
   std::vector<std::vector<std::int64_t>> raw_;
   std::vector<Rated> rated_;
   std::vector<std::int64_t> ends_;
+  // Of answers that are bits: those by place, where these are not by row; the places that they
+  // leave, empty for all; preferences by place; of one of them by block the most.
+  std::vector<std::vector<std::uint64_t>> place_bits_;
+  std::size_t placed_ = 0;
+  std::vector<std::uint64_t> left_bits_;
+  std::vector<Preferred> preferred_;
+  std::vector<std::int64_t> hoped_;
   // Of reservations: by block whether its rows were asked about, and the most they may be filled;
   // by row how full they would be.
   std::vector<std::uint8_t> asked_;

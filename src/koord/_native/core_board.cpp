@@ -305,6 +305,20 @@ ReservedAnswers reserved_answers_of(const PythonReserved& given,
           .weight = weight};
 }
 
+using Words = py::array_t<std::uint64_t, py::array::c_style | py::array::forcecast>;
+// A weight, and conditions: each with a weight and the rows of which it holds.
+using PythonPreferences = std::pair<std::int64_t, std::vector<std::pair<std::int64_t, Words>>>;
+
+RowBits bits(const Words& words) { return {words.data(), static_cast<std::size_t>(words.size())}; }
+
+Preferences preferences_of(const PythonPreferences& given) {
+  Preferences preferences{.weight = given.first};
+  for (const auto& [weight, rows] : given.second) {
+    preferences.conditions.push_back({.weight = weight, .rows = bits(rows)});
+  }
+  return preferences;
+}
+
 void add_bounds(py::module_& m) {
   py::class_<ReservedBounds>(m, "ReservedBounds")
       .def(py::init<>())
@@ -331,11 +345,16 @@ void add_bounds(py::module_& m) {
           [](RowBounds& bounds, const Rooms& rooms, const std::vector<std::int64_t>& weights,
              const std::vector<Bools>& masks,
              const std::vector<std::tuple<std::int64_t, int, Ints>>& ratings,
-             const std::optional<PythonReserved>& reserved) {
+             const std::optional<PythonReserved>& reserved, const std::vector<Words>& bit_masks,
+             const std::vector<PythonPreferences>& preferences) {
             RowAnswers answers;
             for (const Bools& mask : masks) answers.masks.push_back(bytes(mask));
             for (const auto& [weight, normalization, raw] : ratings) {
               answers.ratings.push_back({rules_of({{weight, normalization}})[0], ints(raw)});
+            }
+            for (const Words& mask : bit_masks) answers.bit_masks.push_back(bits(mask));
+            for (const PythonPreferences& each : preferences) {
+              answers.preferences.push_back(preferences_of(each));
             }
             std::vector<ReservedAmount> amounts;
             if (reserved) answers.reserved = reserved_answers_of(*reserved, amounts);
@@ -343,7 +362,9 @@ void add_bounds(py::module_& m) {
           },
           py::arg("rooms"), py::arg("weights"), py::arg("masks") = std::vector<Bools>(),
           py::arg("ratings") = std::vector<std::tuple<std::int64_t, int, Ints>>(),
-          py::arg("reserved") = std::optional<PythonReserved>())
+          py::arg("reserved") = std::optional<PythonReserved>(),
+          py::arg("bit_masks") = std::vector<Words>(),
+          py::arg("preferences") = std::vector<PythonPreferences>())
       .def_property_readonly("looked_at", &RowBounds::looked_at);
 }
 

@@ -18,7 +18,7 @@ Rows are given as a slice or as an array of numbers; KeyError names one that doe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    RowBits: TypeAlias = NDArray[np.uint64]
 
 __all__ = [
     "ALONE",
@@ -58,6 +60,7 @@ __all__ = [
     "count_pods",
     "reserved_fit",
     "reserved_scores",
+    "row_bits",
     "spread_scores",
 ]
 
@@ -108,10 +111,13 @@ resources stand."""
 RowBounds = _native.RowBounds
 """``RowBounds()``: of each block of 32 rows the least and the most of every column.
 ``update(allocatable, requested, nonzero, rows, open, ranks)`` reads rows again, at first all that
-have a rank; ``best(rooms, weights, masks=(), ratings=(), reserved=None)`` is the row that a board
-would choose by what was read, -1 for none: rows are looked at only in blocks that may have it.
-``looked_at`` is how many were. Of ``masks``, bool by row, False refuses; ``ratings`` are ``(weight,
-normalization, raw scores by row)``. ``reserved`` are a pod's reservations, for bounds of
+have a rank; ``best(rooms, weights, masks=(), ratings=(), reserved=None, bit_masks=(),
+preferences=())`` is the row that a board would choose by what was read, -1 for none: rows are
+looked at only in blocks that may have it. ``looked_at`` is how many were. Of ``masks``, bool by
+row, False refuses; ``ratings`` are ``(weight, normalization, raw scores by row)``. ``bit_masks``
+are masks as :func:`row_bits`; ``preferences`` are ``(weight, [(weight, bits), ...])``: a row's raw
+score is the sum of the weights of which it has the bit, each 0 to 1,000,000, and :data:`DEFAULT`
+is how it is normalised. ``reserved`` are a pod's reservations, for bounds of
 ``RowBounds(keeps_order=True)``: bounds, weight, ``allocatable`` and ``requested`` of
 nodes as those see them for which nothing is held, and ``reserved`` and ``amounts`` as of
 :data:`reserved_fit` with slots by row, -1 for none, between; whether a reservation is required, and
@@ -136,6 +142,14 @@ ascending, with the aspects of each; then the aspects that any of them has, and 
 count_pod = _native.count_pod
 """``count_pod(requested, nonzero, row, index, amounts, cpu, memory, times)``: adds ``times`` the
 amounts to the resources ``index`` of a row, and CPU and memory to its ``nonzero``."""
+
+
+def row_bits(mask: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """A mask by row as bits: words of 64 rows, the first row the lowest bit of the first word."""
+    packed = np.packbits(mask, bitorder="little")
+    words = np.zeros((len(mask) + 63) // 64 * 8, np.uint8)
+    words[: len(packed)] = packed
+    return words.view("<u8").astype(np.uint64, copy=False)
 
 
 def count_pods(

@@ -100,12 +100,14 @@ def test_against_a_look_at_all(
         for number in there_selectors:
             found = [n for n in there if _means(wanted[number], *shapes[n])]
             assert sorted(by_label.matching(made[number])) == sorted(found)
+            for selector, _, _ in wanted[number]:
+                assert by_label.may_have(selector) or not found
         for number in there:
             tokens = tokens_of(*shapes[number])
             found = [n for n in there_selectors if _means(wanted[n], *shapes[number])]
             # Each once, too.
             assert sorted(kept.matching(shapes[number][0], tokens)) == sorted(found)
-            assert kept.may_match(tokens) or not found
+            assert kept.may_match(*shapes[number]) or not found
     for number in there:
         by_label.remove(number, tokens_of(*shapes[number]))
     for number in there_selectors:
@@ -114,6 +116,24 @@ def test_against_a_look_at_all(
     assert not by_label._namespaces
     assert not kept._under
     assert not kept._tokens
+
+
+def test_what_nobody_has_is_known_without_a_look_at_shapes() -> None:
+    by_label = ShapesByLabel()
+    by_label.add(1, "default", tokens_of("default", {"app": "a"}))
+    assert not by_label.may_have(None)
+    for operator, key, values, may_be in (
+        ("In", "app", ["a", "b"], True),
+        ("In", "app", ["b"], False),
+        ("Exists", "app", [], True),
+        ("Exists", "tier", [], False),
+        ("NotIn", "app", ["a"], True),
+        ("DoesNotExist", "tier", [], True),
+    ):
+        each = {"key": key, "operator": operator, "values": values}
+        assert by_label.may_have(_selector({"matchExpressions": [each]})) is may_be
+    assert by_label.may_have(_selector({"matchLabels": {"app": "a"}}))
+    assert not by_label.may_have(_selector({"matchLabels": {"app": "b"}}))
 
 
 @pytest.mark.parametrize(
@@ -167,8 +187,13 @@ def test_few_selectors_are_tried_however_many_there_are(monkeypatch: pytest.Monk
     tokens = tokens_of("default", {"tier": "backend", "app": "app-7000"})
     assert list(kept.matching("default", tokens)) == [7000]
     assert tried <= 4
-    assert kept.may_match(tokens)
+    assert kept.may_match("default", {"tier": "backend", "app": "app-7000"})
     # A label that nobody looks for is told by itself.
-    assert not kept.may_match(tokens_of("default", {"app": "other"}))
+    assert not kept.may_match("default", {"app": "other"})
+    exists = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
+    kept.add("key", PodSelector(_selector(exists)), -2)
+    assert kept.may_match("default", {"app": "other"})
+    kept.remove("key")
+    assert not kept.may_match("default", {"app": "other"})
     kept.add(-1, PodSelector(LabelSelector()), -1)
-    assert kept.may_match(tokens_of("default", {"app": "other"}))
+    assert kept.may_match("default", {"app": "other"})

@@ -19,6 +19,7 @@ from koord.controllers.cluster.node_selectors import (
     NamePredicate,
     NodePredicate,
 )
+from koord.controllers.cluster.node_table import NodeTable
 from tests.controllers.scheduler.pods import node, table
 
 VALUES = ["", "1", "2", "30", "a"]
@@ -41,9 +42,18 @@ def test_the_columns_say_what_each_node_says(
     for _ in range(2):
         found = predicate.rows(made, slice(0, made.size)).tolist()
         assert found == [predicate.node(each) for each in nodes]
+        assert _by_bits(predicate, made) == found
         # A node changes, to a value perhaps that none had.
         nodes[0] = node("n0", labels={} if later is None else {"size": later})
         made.put(nodes[0])
+
+
+def _by_bits(predicate: NodePredicate, made: NodeTable) -> list[bool]:
+    bits = predicate.bits(made)
+    if isinstance(bits, bool):
+        return [bits] * made.size
+    words = bits.tolist()
+    return [bool(words[row // 64] >> row % 64 & 1) for row in range(made.size)]
 
 
 def test_only_named_values_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,6 +111,7 @@ def test_joined_conditions_say_of_rows_what_they_say_of_each_node(
     for _ in range(2):
         plain = [predicate.node(each) for each in nodes]
         assert predicate.rows(made, slice(0, made.size)).tolist() == plain
+        assert _by_bits(predicate, made) == plain
         found = predicate.rows(made, np.array(rows, np.intp))
         assert found.tolist() == [plain[row] for row in rows]
         answers = predicate.answers(made, slice(0, made.size))
@@ -112,6 +123,7 @@ def test_joined_conditions_say_of_rows_what_they_say_of_each_node(
 def test_which_rows_have_a_label_follows_the_table() -> None:
     made, predicate = table(node("n0", labels={"size": "1"})), LabelPredicate("size", "In", ["1"])
     assert predicate.rows(made, slice(0, 1)).tolist() == [True]
+    assert _by_bits(predicate, made) == [True]
     with pytest.raises(ValueError, match="read-only"):
         predicate.rows(made, slice(0, 1))[0] = False
     room = len(made.open)
@@ -122,5 +134,6 @@ def test_which_rows_have_a_label_follows_the_table() -> None:
     assert len(made.open) > room
     expected = [i < room and (i % 2 == 1 or i == 0) for i in range(room + 1)]
     assert predicate.rows(made, slice(0, room + 1)).tolist() == expected
+    assert _by_bits(predicate, made) == expected
     made.remove("n0")
     assert not predicate.rows(made, slice(0, room + 1))[0]

@@ -234,6 +234,8 @@ class RowBounds:
         masks: Sequence[NDArray[np.bool_]] = ...,
         ratings: Sequence[tuple[int, int, NDArray[np.int64]]] = ...,
         reserved: _ReservedAnswers | None = ...,
+        bit_masks: Sequence[NDArray[np.uint64]] = ...,
+        preferences: Sequence[tuple[int, Sequence[tuple[int, NDArray[np.uint64]]]]] = ...,
     ) -> int: ...
     @property
     def looked_at(self) -> int: ...

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from koord.api.selectors import DOES_NOT_EXIST, IN, NOT_IN
+from koord.api.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -173,6 +173,23 @@ class ShapesByLabel:
             if not having:
                 del self._having[token]
 
+    def may_have(self, selector: LabelSelector | None) -> bool:
+        """Whether any shape may be what a selector means; where nobody has a label that it wants,
+        none is, and nothing need be made of it to know that."""
+        if selector is None:
+            return False
+        having = self._having
+        for label in selector.match_labels.items():
+            if label not in having:
+                return False
+        for each in selector.match_expressions:
+            if each.operator == IN:
+                if not any((each.key, value) in having for value in each.values):
+                    return False
+            elif each.operator == EXISTS and (each.key, None) not in having:
+                return False
+        return True
+
     def matching(self, selector: PodSelector) -> Collection[int]:
         """The ids of shapes that a selector means; not to be changed."""
         found = self._wanted(selector)
@@ -215,6 +232,8 @@ class SelectorsByLabel(Generic[V]):
     def __init__(self) -> None:
         # Under None those that want nothing.
         self._under: dict[LabelToken | None, dict[Hashable, tuple[PodSelector, V]]] = {}
+        # How many selectors are kept under a key, whatever its value.
+        self._keys = 0
         self._tokens: dict[Hashable, tuple[LabelToken | None, ...]] = {}
 
     def __len__(self) -> int:
@@ -229,12 +248,15 @@ class SelectorsByLabel(Generic[V]):
             value: what :meth:`matching` gives for it.
         """
         tokens = self._tokens[key] = self._rarest(selector)
+        self._keys += _is_key(tokens)
         for token in tokens:
             self._under.setdefault(token, {})[key] = selector, value
 
     def remove(self, key: Hashable) -> None:
         """The exact inverse."""
-        for token in self._tokens.pop(key):
+        tokens = self._tokens.pop(key)
+        self._keys -= _is_key(tokens)
+        for token in tokens:
             under = self._under[token]
             del under[key]
             if not under:
@@ -253,10 +275,12 @@ class SelectorsByLabel(Generic[V]):
                     if selector.matches(namespace, having):
                         yield value
 
-    def may_match(self, tokens: Iterable[LabelToken]) -> bool:
-        """Whether any selector may mean pods with these tokens; where not, none does."""
+    def may_match(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether any selector may mean pods with these labels; where not, none does."""
         under = self._under
-        return None in under or not under.keys().isdisjoint(tokens)
+        if not under.keys().isdisjoint(labels.items()) or None in under or namespace in under:
+            return True
+        return self._keys > 0 and any((key, None) in under for key in labels)
 
     def _rarest(self, selector: PodSelector) -> tuple[LabelToken | None, ...]:
         if not selector.wanted:
@@ -270,3 +294,8 @@ class SelectorsByLabel(Generic[V]):
             selector.wanted,
             key=lambda tokens: sum(len(under[token]) for token in tokens if token in under),
         )
+
+
+def _is_key(tokens: tuple[LabelToken | None, ...]) -> bool:
+    """Whether tokens are a label's key alone; such a one stands by itself."""
+    return len(tokens) == 1 and isinstance(tokens[0], tuple) and tokens[0][1] is None

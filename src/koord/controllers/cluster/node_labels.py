@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from koord.kernels.placement_board import row_bits
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -34,7 +36,7 @@ class LabelColumn:
         changes: counts rows whose number changed, and growths.
     """
 
-    __slots__ = ("_masks", "_numbers", "_rows", "changes", "ids", "values")
+    __slots__ = ("_bits", "_masks", "_numbers", "_rows", "changes", "ids", "values")
 
     def __init__(self, rows: int) -> None:
         self.changes = 0
@@ -43,6 +45,7 @@ class LabelColumn:
         self._numbers: dict[str, int] = {}
         self._rows: dict[int, NDArray[np.intp]] = {}
         self._masks: dict[int, NDArray[np.bool_]] = {}
+        self._bits: dict[int, NDArray[np.uint64]] = {}
 
     def number(self, value: str) -> int:
         """The number of a value, -1 if no node ever had it."""
@@ -65,6 +68,16 @@ class LabelColumn:
                 self._masks[number] = found
         return found
 
+    def bits(self, number: int) -> NDArray[np.uint64]:
+        """The same as :func:`koord.kernels.placement_board.row_bits` of it; -1 for no value."""
+        found = self._bits.get(number)
+        if found is None:
+            found = row_bits(np.equal(self.ids, number))
+            if number < 0 or len(self.values) <= _FEW_VALUES:
+                found.flags.writeable = False
+                self._bits[number] = found
+        return found
+
     def set(self, row: int, value: str | None) -> None:
         """Takes over a node's value."""
         before = int(self.ids[row])
@@ -79,11 +92,14 @@ class LabelColumn:
             self._rows.pop(number, None)
             self._masks.pop(before, None)
             self._masks.pop(number, None)
+            self._bits.pop(before, None)
+            self._bits.pop(number, None)
 
     def grow(self, rows: int) -> None:
         """Makes room for more rows."""
         self.changes += 1
         self._masks.clear()
+        self._bits.clear()
         self.ids = np.concatenate([self.ids, np.full(rows - len(self.ids), -1, np.int32)])
 
 

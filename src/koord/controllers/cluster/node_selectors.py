@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from koord.api import selectors
+from koord.kernels.placement_board import row_bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,6 +50,10 @@ class NodePredicate(ABC):
         """By row of ``rows``, or what is so of all alike. Arrays are not to be changed."""
 
     @abstractmethod
+    def bits(self, table: NodeTable) -> NDArray[np.uint64] | bool:
+        """The same of all rows, as :func:`koord.kernels.placement_board.row_bits`."""
+
+    @abstractmethod
     def node(self, node: Node) -> bool:
         """Of one node, in a table or not."""
 
@@ -66,7 +71,7 @@ class LabelPredicate(NodePredicate):
         self.operator = operator
         self.values = frozenset(values)
         # By number of a value in the table's column: whether it will do; the last is "absent".
-        self._known: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._known: NDArray[np.bool_] | None = None
         self._of: list[str] | None = None
 
     def holds(self, value: str | None) -> bool:
@@ -78,10 +83,27 @@ class LabelPredicate(NodePredicate):
         column = table.labels.column(self.key)
         if self.operator in (selectors.IN, selectors.NOT_IN) and len(self.values) <= _FEW:
             return self._compare(column, rows)
-        if self._of is not column.values or len(self._known) != len(column.values) + 1:
-            self._known = self._answers(column)
+        known = self._known
+        if known is None or self._of is not column.values or len(known) != len(column.values) + 1:
+            known = self._known = self._answers(column)
             self._of = column.values
-        return self._known[column.ids[rows]]
+        return known[column.ids[rows]]
+
+    def bits(self, table: NodeTable) -> NDArray[np.uint64] | bool:
+        """Of all rows; of few values those of each are joined."""
+        column = table.labels.column(self.key)
+        if self.operator not in (selectors.IN, selectors.NOT_IN) or len(self.values) > _FEW:
+            found = self.answers(table, slice(0, len(column.ids)))
+            return found if isinstance(found, bool) else row_bits(found)
+        joined: NDArray[np.uint64] | None = None
+        for value in self.values:
+            number = column.number(value)
+            if number >= 0:
+                its = column.bits(number)
+                joined = its if joined is None else joined | its
+        if joined is None:
+            return self.operator == selectors.NOT_IN
+        return ~joined if self.operator == selectors.NOT_IN else joined
 
     def _compare(self, column: LabelColumn, rows: Rows) -> NDArray[np.bool_] | bool:
         """By row, whether its value is one of few; no table of all values is made for that.
@@ -141,6 +163,15 @@ class NamePredicate(NodePredicate):
         found[row] = self.equal
         return found[rows]
 
+    def bits(self, table: NodeTable) -> NDArray[np.uint64] | bool:
+        """Of all rows."""
+        found = self.answers(table, slice(0, table.size))
+        if isinstance(found, bool):
+            return found
+        every = np.zeros(len(table.open), np.bool_)
+        every[: len(found)] = found
+        return row_bits(every)
+
     def node(self, node: Node) -> bool:
         """Of one node."""
         value = node.metadata.name if self.key == NAME_FIELD else ""
@@ -158,6 +189,17 @@ class AllOf(NodePredicate):
         found: NDArray[np.bool_] | None = None
         for condition in self.conditions:
             holds = condition.answers(table, rows)
+            if holds is False:
+                return False
+            if not isinstance(holds, bool):
+                found = holds if found is None else found & holds
+        return True if found is None else found
+
+    def bits(self, table: NodeTable) -> NDArray[np.uint64] | bool:
+        """Of all rows."""
+        found: NDArray[np.uint64] | None = None
+        for condition in self.conditions:
+            holds = condition.bits(table)
             if holds is False:
                 return False
             if not isinstance(holds, bool):
@@ -186,6 +228,17 @@ class AnyOf(NodePredicate):
                 found = holds if found is None else found | holds
         return False if found is None else found
 
+    def bits(self, table: NodeTable) -> NDArray[np.uint64] | bool:
+        """Of all rows."""
+        found: NDArray[np.uint64] | None = None
+        for condition in self.conditions:
+            holds = condition.bits(table)
+            if holds is True:
+                return True
+            if not isinstance(holds, bool):
+                found = holds if found is None else found | holds
+        return False if found is None else found
+
     def node(self, node: Node) -> bool:
         """Of one node."""
         return any(condition.node(node) for condition in self.conditions)
@@ -194,9 +247,13 @@ class AnyOf(NodePredicate):
 def label_predicate(requirement: NodeSelectorRequirement) -> NodePredicate | str:
     """A requirement on a label, or what is wrong with it."""
     key, operator, values = requirement.key, requirement.operator, requirement.values
-    if not _KEY.fullmatch(key) or len(key.rpartition("/")[0]) > 253:
+    if not _KEY.fullmatch(key) or (len(key) > 253 and len(key.rpartition("/")[0]) > 253):
         return f"key: {key!r} is no label key"
-    wrong = next((value for value in values if not _VALUE.fullmatch(value)), None)
+    wrong = None
+    for value in values:
+        if not _VALUE.fullmatch(value):
+            wrong = value
+            break
     if operator in ("In", "NotIn"):
         if not values:
             return f"values: {operator} needs one or more"
@@ -255,5 +312,9 @@ def required(spec: PodSpec) -> AllOf | None:
     if affinity is not None:
         selector = affinity.required_during_scheduling_ignored_during_execution
         if selector is not None:
-            conditions.append(terms(selector))
+            any_of = terms(selector)
+            # Mostly there is one term, all of which is wanted like the rest.
+            conditions += any_of.conditions if len(any_of.conditions) == 1 else [any_of]
+    if len(conditions) == 1 and isinstance(conditions[0], AllOf):
+        return conditions[0]
     return AllOf(conditions) if conditions else None

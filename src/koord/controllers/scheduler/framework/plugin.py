@@ -78,7 +78,13 @@ class Plugin:
     first pod of a shape it is then not kept, which costs less where no second one comes."""
     score_at_once: ClassVar[bool] = False
     """The same of Score, which then does not read :attr:`Cycle.board` either. Where both hold for
-    some pods alone, :meth:`answers_at_once` says for which."""
+    some pods alone, :meth:`answers_at_once` says for which.
+
+    A plugin may have ``filter_bits(cycle)`` and ``score_bits(cycle)`` besides, which say the same
+    of all rows as bits (:func:`koord.kernels.placement_board.row_bits`), or None where they do not
+    for a pod. Filter's are the rows that pass, or True or False for all; Score's are weights with
+    the rows that have them, the sum of which is normalised as ``DEFAULT``. Then many rows cost next
+    to nothing, and no answers are kept for their sake."""
     listens_by_shape: ClassVar[bool] = True
     """Whether :meth:`idle_points` ever names ``pod_added``. Where it does not, it need not be asked
     about the shapes of pods that are bound already, of which a restart brings thousands."""

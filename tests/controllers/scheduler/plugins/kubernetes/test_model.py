@@ -206,6 +206,7 @@ class Twin:
         pod = self.pod(template, False)
         decision = self.stock.decide(convert(pod, Pod, "Pod"))
         table = self.stock.table
+        self._check_bits(decision.cycle)
         evaluator = self.stock.decider.evaluator
         verdict = evaluator.entry(decision.cycle)
         refused = evaluator.rejections(decision.cycle, verdict)
@@ -229,6 +230,28 @@ class Twin:
             assert found_total == self.model.totals(pod, names)
         best = self.model.best(pod)
         assert (table.name(decision.row) if decision.row >= 0 else None) == best
+
+    def _check_bits(self, cycle: Any) -> None:
+        """What plugins say of all rows as bits is what they say by row."""
+        table, plugins = self.stock.table, self.stock.decider.plugins
+        rows = np.flatnonzero(table.open[: table.size])
+        for plugin in plugins.filter:
+            applies = getattr(plugin, "filter_applies", plugin.applies)
+            if not hasattr(plugin, "filter_bits") or not applies(cycle):
+                continue
+            found, expected = plugin.filter_bits(cycle), plugin.filter(cycle, table.rows)
+            passes = found if isinstance(found, bool) else _by_row(found)[rows]
+            assert np.all(expected[rows] == passes), plugin.name
+        for plugin, _ in plugins.score:
+            if hasattr(plugin, "score_bits") and plugin.applies(cycle):
+                raw = np.zeros(table.size, np.int64)
+                for weight, bits in plugin.score_bits(cycle):
+                    raw += weight * _by_row(bits)[: table.size]
+                assert np.all(raw[rows] == plugin.score(cycle, table.rows)[rows]), plugin.name
+
+
+def _by_row(bits: Any) -> Any:
+    return np.unpackbits(bits.astype("<u8").view(np.uint8), bitorder="little").astype(np.bool_)
 
 
 STEPS = st.lists(

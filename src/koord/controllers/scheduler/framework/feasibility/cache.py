@@ -40,6 +40,7 @@ from koord.controllers.scheduler.framework.feasibility.plugin_answers import (
     PluginAnswers,
     ScoreAnswers,
 )
+from koord.controllers.scheduler.framework.feasibility.row_answers import RowAnswers
 from koord.controllers.scheduler.framework.plugin import Normalization, normalization_of
 from koord.controllers.scheduler.framework.profile_plugins import ProfilePlugins
 from koord.controllers.scheduler.framework.rejection import Rejection
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.changed_rows import Changes
     from koord.controllers.scheduler.framework.cycle import Cycle, ViewedColumns
     from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
+    from koord.controllers.scheduler.framework.feasibility.kept_entries import SearchCost
     from koord.controllers.scheduler.framework.feasibility.participants import (
         Participants,
         ShapeParticipants,
@@ -201,14 +203,9 @@ class FeasibilityCache:
         row = -1
         if is_large and not others and cycle.allowed is None:
             row = self._best_by_class(key, kernels, weights)
-        if others:
-            search = search.asking(
-                stays=all(each.stays for each in others),
-                by_node=all(each.depends == _NODE for each in others),
-            )
+        search = _asking(search, others)
         if row < 0 and not entries.keeps(key, version, search):
-            masks, ratings = self._row_answers(cycle, others)
-            row = self._bounds.best(kernels, weights, masks, ratings)
+            row = self._bounds.best(kernels, weights, self._row_answers(cycle, others))
         if row >= 0:
             entries.remember(key, version, search)
         return row
@@ -229,17 +226,12 @@ class FeasibilityCache:
         weight = self._reserved_weight(cycle, reserved)
         if weight is not None:
             others = [each for each in others if each.reserved is None]
-        if others:
-            search = search.asking(
-                stays=all(each.stays for each in others),
-                by_node=all(each.depends == _NODE for each in others),
-            )
+        search = _asking(search, others)
         if entries.keeps(key, version, search):
             return -1
         seen.read_bounds()
         question = None if weight is None else reserved[0].reserved_answers(cycle, weight)
-        masks, ratings = self._row_answers(cycle, others)
-        row = bounds.search(kernels, weights, masks, ratings, question)
+        row = bounds.search(kernels, weights, self._row_answers(cycle, others), question)
         if row >= 0:
             entries.remember(key, version, search)
         return row
@@ -265,20 +257,15 @@ class FeasibilityCache:
             return -1
         return self._classes.best(kernels, weights)
 
-    def _row_answers(
-        self, cycle: Cycle, others: Sequence[PluginAnswers]
-    ) -> tuple[list[NDArray[np.bool_]], list[tuple[int, int, NDArray[np.int64]]]]:
-        """What plugins say of all rows: who may be chosen, and weighted raw scores."""
-        masks = [] if cycle.allowed is None else [cycle.allowed]
-        ratings: list[tuple[int, int, NDArray[np.int64]]] = []
+    def _row_answers(self, cycle: Cycle, others: Sequence[PluginAnswers]) -> RowAnswers:
+        """What plugins say of all rows."""
+        answers = RowAnswers.where(cycle.allowed)
         for each in others:
-            answer = each.of_all_rows(cycle)
             if each.point == "filter":
-                if not answer.all():
-                    masks.append(answer)
+                answers.add_mask(cycle, each)
             else:
-                ratings.append((*self._rule(cycle, each), answer))
-        return masks, ratings
+                answers.add_rating(cycle, each, *self._rule(cycle, each))
+        return answers
 
     def _weights_of(self, ratings: tuple[int, ...]) -> list[int] | None:
         """The weights of some scores; None where one of them is normalised."""
@@ -517,6 +504,15 @@ def _key(cycle: Cycle, kernels: FitKernels | None) -> int:
         if applies(cycle):
             return shape.id
     return -shape.container_requests.number
+
+
+def _asking(search: SearchCost, others: Sequence[PluginAnswers]) -> SearchCost:
+    """The cost of a search where others are asked too: those that answer in bits cost nothing."""
+    dear = [each for each in others if each.bits is None]
+    if not dear:
+        return search
+    by_node = all(each.depends == _NODE for each in dear)
+    return search.asking(stays=all(each.stays for each in dear), by_node=by_node)
 
 
 def _own_rows(cycle: Cycle) -> set[int]:

@@ -16,8 +16,6 @@ from koord.controllers.scheduler.framework.feasibility.kept_entries import Searc
 from koord.kernels.placement_board import RowBounds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.changed_rows import Rows
     from koord.controllers.scheduler.framework.cycle import ViewedColumns
     from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
+    from koord.controllers.scheduler.framework.feasibility.row_answers import RowAnswers
 
     Columns: TypeAlias = NodeTable | ViewedColumns
 
@@ -81,8 +80,7 @@ class ColumnBounds:
         self,
         kernels: FitKernels,
         weights: list[int],
-        masks: Sequence[NDArray[np.bool_]],
-        ratings: Sequence[tuple[int, int, NDArray[np.int64]]],
+        answers: RowAnswers,
         reserved: tuple[Any, ...] | None = None,
     ) -> int:
         """The row that a board with these answers, and the columns as they were read, would choose.
@@ -92,13 +90,15 @@ class ColumnBounds:
         Args:
             kernels: of those who have any.
             weights: of their scores, in order.
-            masks: what others say by row of the table: False refuses.
-            ratings: weight, native normalisation and raw scores by row of others.
+            answers: what others say by row of the table.
             reserved: the pod's reservations, as :data:`RowBounds` takes them.
         """
         bounds = self._rows
-        row = bounds.best(kernels.rooms, weights, masks, ratings, reserved)
-        if not masks and not ratings:
+        if reserved is None and not any(answers):
+            row = bounds.best(kernels.rooms, weights)
+        else:
+            row = bounds.best(kernels.rooms, weights, *answers[:2], reserved, *answers[2:])
+        if not any(answers):
             self._looked_at += (bounds.looked_at - self._looked_at) // _SEARCHES
             self._follow_cost()
         return row
@@ -121,8 +121,7 @@ class NodeBounds(ColumnBounds):
         self,
         kernels: FitKernels,
         weights: list[int],
-        masks: Sequence[NDArray[np.bool_]],
-        ratings: Sequence[tuple[int, int, NDArray[np.int64]]],
+        answers: RowAnswers,
     ) -> int:
         """:meth:`search` in the table as it is."""
         table = self._table
@@ -134,4 +133,4 @@ class NodeBounds(ColumnBounds):
             if changes is None or changes[2] & _READ:
                 self.read(table, None if changes is None else changes[0])
         self._version = version
-        return self.search(kernels, weights, masks, ratings)
+        return self.search(kernels, weights, answers)

@@ -35,6 +35,8 @@ class PluginAnswers:
         static: the answers depend on nothing but shape and rows, and whether it applies on nothing
             that moves while the table's generation stays.
         depends: on which aspects.
+        bits: what says the same as bits, ``filter_bits`` and ``score_bits`` of the same class; None
+            for a plugin without.
         at_once: see ``filter_at_once`` and ``score_at_once`` of
             :class:`koord.controllers.scheduler.framework.plugin.Plugin`.
         reserved: what says whose reservations are to be asked about the rows that are looked at,
@@ -50,6 +52,7 @@ class PluginAnswers:
         "answer",
         "applies",
         "at_once",
+        "bits",
         "depends",
         "generation",
         "number",
@@ -75,6 +78,7 @@ class PluginAnswers:
         self._stale_rows = _own(plugin, point, "stale_rows")
         wanted = getattr(plugin, f"{point}_at_once", False) and self.answer is not None
         self.at_once = wanted and getattr(plugin, "normalization", None) is not Normalization.CUSTOM
+        self.bits: Callable[[Cycle], Any] | None = getattr(plugin, f"{point}_bits", None)
         self._at_once_for: Callable[[Cycle], bool] | None = _own(plugin, point, "answers_at_once")
         self.reserved: Callable[[Cycle], tuple[Any, ...]] | None
         self.reserved = getattr(plugin, "reserved_answers", None)
@@ -123,6 +127,10 @@ class PluginAnswers:
         every = np.zeros(table.size, found.dtype)
         every[table.rows] = found
         return every
+
+    def bits_of_all_rows(self, cycle: Cycle) -> Any:
+        """The same as bits, where the plugin says so; None where it does not for this pod."""
+        return None if self.bits is None else self.bits(cycle)
 
     def put(self, cycle: Cycle, entry: FeasibilityEntry, rows: Rows) -> None:
         """Takes over what the plugin says of rows."""

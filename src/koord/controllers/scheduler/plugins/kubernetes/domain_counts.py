@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from koord.kernels.placement_board import row_bits
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
@@ -14,11 +16,14 @@ if TYPE_CHECKING:
 
     from koord.controllers.cluster.node_labels import LabelColumn
     from koord.controllers.scheduler.plugins.kubernetes.pod_counts import RowCounts
+    from koord.kernels.placement_board import RowBits
 
 
 # Row counts on more rows than this are added up once for all who count by the same domains, of
 # which so many ways are kept.
 _MANY_ROWS, _SUMS = 64, 4
+# The rows of so many domains are joined one after the other.
+_FEW_DOMAINS = 16
 
 
 class TopologyDomains:
@@ -45,6 +50,23 @@ class TopologyDomains:
         """Equal for domains that are made of the same rows as long as both exist."""
         column = self._column
         return self.count if column is None else (id(column), column.changes)
+
+    def bits(self, admits: NDArray[np.bool_]) -> RowBits:
+        """The rows of domains that are admitted, as bits; those of closed rows mean nothing.
+
+        Args:
+            admits: by domain; the last, for rows without one, is False.
+        """
+        column = self._column
+        if column is not None:
+            if admits[:-1].all():
+                return ~column.bits(-1)
+            if self.count <= _FEW_DOMAINS:
+                joined = np.zeros((len(self.ids) + 63) // 64, np.uint64)
+                for domain in np.flatnonzero(admits).tolist():
+                    joined |= column.bits(domain)
+                return joined
+        return row_bits(admits[self.ids])
 
     def rows(self, domain: int) -> NDArray[np.intp]:
         """The rows of a domain."""

@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
+    from koord.kernels.placement_board import RowBits
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 CONFLICT = "pod affinity terms conflict"
+# Kubernetes' validation of nodeAffinity: weights are 1 to 100.
+_MOST_WEIGHT = 100
 
 WeightedPredicate = tuple[int, node_selectors.NodePredicate]
 
@@ -129,6 +132,28 @@ class NodeAffinity(Plugin):
             part = np.multiply(condition.rows(cycle.table, rows), weight, dtype=np.int64)
             total = part if total is None else np.add(total, part, out=total)
         return np.zeros(cycle.table.size, np.int64)[rows] if total is None else total
+
+    def filter_bits(self, cycle: Cycle) -> RowBits | bool:
+        """:meth:`filter` of all rows."""
+        required = self._affinity_request(cycle.shape).required
+        if self._added is not None:
+            both = [self._added] if required is None else [self._added, required]
+            return node_selectors.AllOf(both).bits(cycle.table)
+        return True if required is None else required.bits(cycle.table)
+
+    def score_bits(self, cycle: Cycle) -> Sequence[tuple[int, RowBits]] | None:
+        """:meth:`score` as the terms that match; None for weights that no API server lets in."""
+        found = []
+        preferred = *self._added_preferred, *self._affinity_request(cycle.shape).preferred
+        for weight, condition in preferred:
+            if not 0 < weight <= _MOST_WEIGHT:
+                return None
+            holds = condition.bits(cycle.table)
+            if holds is True:
+                holds = ~np.zeros((len(cycle.table.open) + 63) // 64, np.uint64)
+            if holds is not False:
+                found.append((weight, holds))
+        return found
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """Whose requirement is not met: the profile's, then the pod's."""

@@ -17,6 +17,7 @@ from koord.controllers.cluster.label_index import SelectorsByLabel, ShapesByLabe
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
+    from koord.api.kinds.meta import LabelSelector
     from koord.controllers.cluster.label_index import LabelToken, PodSelector
     from koord.controllers.cluster.node_table import NodeTable
     from koord.controllers.cluster.pods import PodBatch, PodInfo, PodShape
@@ -169,6 +170,10 @@ class PodCounts:
         if not rows:
             self._end(pod.shape)
 
+    def may_match(self, selector: LabelSelector | None) -> bool:
+        """Whether any pod may be what a selector means; where not, its count is 0 everywhere."""
+        return self._shapes.may_have(selector)
+
     def acquire(self, key: Hashable, selector: PodSelector) -> Sequence[tuple[RowCounts, int]]:
         """The pods that a selector means, to be given back by :meth:`release`.
 
@@ -242,6 +247,9 @@ class ShapeCache:
         self._limit = limit
         self._dropped = dropped
         self._by_shape: dict[int, Any] = {}
+
+    def __contains__(self, shape: PodShape) -> bool:
+        return shape.id in self._by_shape
 
     def get(self, shape: PodShape) -> Any | None:
         """What is kept for a shape, which is used last now."""

@@ -102,7 +102,7 @@ class ExistingTerms:
 
         That is asked of every shape after every new term, and holds of few.
         """
-        return self._by_label.may_match(tokens_of(shape.namespace, shape.labels))
+        return self._by_label.may_match(shape.namespace, shape.labels)
 
     def matching(self, shape: PodShape, first: int) -> Iterable[ExistingTerm]:
         """The terms that pods of a shape match, of those with a number from the first on."""

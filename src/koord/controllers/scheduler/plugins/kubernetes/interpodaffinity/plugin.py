@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         TermCounts,
     )
     from koord.controllers.scheduler.queue.events import HintedEvent
+    from koord.kernels.placement_board import RowBits
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -146,6 +147,10 @@ class InterPodAffinity(Plugin):
 
     def _passes(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         return self._cycle_state(cycle).passes(rows)
+
+    def filter_bits(self, cycle: Cycle) -> RowBits | bool | None:
+        """:meth:`filter` of all rows; not where reservations are left out."""
+        return None if cycle.has_overlay else self._cycle_state(cycle).bits()
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """The first rule that is broken. Preemption cannot bring pods to be near to."""

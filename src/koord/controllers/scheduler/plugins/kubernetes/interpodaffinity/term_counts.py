@@ -13,6 +13,7 @@ from koord.controllers.scheduler.plugins.kubernetes.domain_counts import (
     TopologyDomains,
 )
 from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.existing_terms import TermRole
+from koord.kernels.placement_board import row_bits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         ExistingTerm,
     )
     from koord.controllers.scheduler.plugins.kubernetes.pod_counts import RowCounts
+    from koord.kernels.placement_board import RowBits
 
     Rows = NDArray[np.intp] | slice
     WeightedPods = Sequence[tuple[RowCounts, int]]
@@ -207,6 +209,16 @@ class TermCounts:
                 if presence.number:
                     passes &= ~presence.at(rows)
         return passes
+
+    def bits(self) -> RowBits | bool:
+        """The same of all rows, as bits; True where the pod may go anywhere."""
+        if not self.affinity and not any(
+            presence.number
+            for presences in (self.anti_affinity, self.existing_anti_affinity)
+            for presence in presences.values()
+        ):
+            return True
+        return row_bits(self.passes(slice(0, self._table.size)))
 
     def raw(self, rows: Rows) -> NDArray[np.int64]:
         """By row, the weights of pods in its domains."""

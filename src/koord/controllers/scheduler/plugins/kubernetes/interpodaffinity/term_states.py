@@ -2,8 +2,8 @@
 """The counts of shapes that pod affinity concerns, of those that came lately.
 
 Most shapes have no terms, and no term of a pod on a node looks for a label that they have: of these
-nothing is kept. Of those that have such a label it is kept how many of the terms have been looked
-at.
+nothing is kept, nor of those whose own terms look for what no pod on a node has. Of those that have
+a label that is looked for it is kept how many of the terms have been looked at.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class TermStates:
         if latest is not None and latest[0] is shape and latest[1] == now:
             return latest[2]
         terms = self._terms_of(shape)
-        found = self._state(shape, terms) if terms or self._is_matched(shape) else None
+        concerned = self._may_match(shape, terms) or self._is_matched(shape)
+        found = self._state(shape, terms) if concerned else None
         self._latest = shape, now, found
         return found
 
@@ -91,6 +92,18 @@ class TermStates:
     def empty(self) -> TermCounts:
         """The counts of a shape that nothing concerns."""
         return TermCounts(self._table, next(_SERIAL), (), alone_ok=False)
+
+    def _may_match(self, shape: PodShape, terms: AffinityTerms) -> bool:
+        """Whether terms of a shape may match pods on nodes, or something is kept of it; required
+        affinity keeps pods away where there are none."""
+        if not terms:
+            return False
+        if terms.affinity or shape in self._states:
+            return True
+        may_match = self._pods.may_match
+        return any(may_match(term.selector) for term in terms.anti) or any(
+            may_match(term.selector) for term, _ in terms.preferred
+        )
 
     def _is_matched(self, shape: PodShape) -> bool:
         """Whether a term of pods on nodes matches pods of a shape, or did."""

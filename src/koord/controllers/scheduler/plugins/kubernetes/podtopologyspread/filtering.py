@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.kubernetes.podtopologyspread.constraints import (
         SpreadConstraint,
     )
+    from koord.kernels.placement_board import RowBits
 
     Rows = NDArray[np.intp] | slice
 
@@ -174,6 +175,14 @@ class HardConstraints:
             admits = ids >= 0 if part.admits[:-1].all() else part.admits[ids]
             found = admits if found is None else found & admits
         assert found is not None
+        return found
+
+    def bits(self) -> RowBits:
+        """The same of all rows, as bits."""
+        first, *others = self.parts
+        found = first.domains.bits(first.admits)
+        for part in others:
+            found = found & part.domains.bits(part.admits)
         return found
 
     def misses_label(self, row: int) -> bool:

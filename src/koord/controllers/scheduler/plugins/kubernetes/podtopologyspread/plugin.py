@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         SpreadConstraint,
     )
     from koord.controllers.scheduler.queue.events import HintedEvent
+    from koord.kernels.placement_board import RowBits
 
 NO_MATCH = "node(s) didn't match pod topology spread constraints"
 NO_LABEL = f"{NO_MATCH} (missing required label)"
@@ -158,6 +159,29 @@ class PodTopologySpread(Plugin):
     def _passes(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         hard = self._state(cycle.shape).hard
         return hard.passes(rows) if hard is not None else np.ones(cycle.table.size, np.bool_)[rows]
+
+    def filter_bits(self, cycle: Cycle) -> RowBits | bool | None:
+        """:meth:`filter` of all rows; not where reservations are left out."""
+        if cycle.has_overlay:
+            return None
+        shape = cycle.shape
+        request = self._request(shape)
+        if shape not in self._states and self._counts_nothing(request.hard):
+            return self._labelled_bits(request.hard)
+        hard = self._state(shape).hard
+        return True if hard is None else hard.bits()
+
+    def _counts_nothing(self, hard: Sequence[SpreadConstraint]) -> bool:
+        """Whether it is plain that no pod matches, so that any domain takes the first one."""
+        return all(each.max_skew > 0 and not self._pods.may_match(each.selector) for each in hard)
+
+    def _labelled_bits(self, constraint: Sequence[SpreadConstraint]) -> RowBits | bool:
+        """The rows whose nodes have all the labels, as bits."""
+        found: RowBits | None = None
+        for each in constraint:
+            bits = ~self.handle.table.labels.column(each.key).bits(-1)
+            found = bits if found is None else found & bits
+        return True if found is None else found
 
     def diagnose(self, cycle: Cycle, rows: NDArray[np.intp]) -> Sequence[Rejection]:
         """A label that is missing, which no preemption brings, or too many pods."""
