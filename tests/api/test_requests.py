@@ -182,3 +182,29 @@ def test_the_first_pending_condition_says_whether_a_resize_will_ever_be(
     found = [{"type": kind, "status": "False", "reason": reason} for kind, reason in conditions]
     document = {"spec": {"containers": []}, "status": {"conditions": found}}
     assert requests.resize_is_infeasible(_pod(document)) is is_so
+
+
+ODD = st.sampled_from(["0", "1n", "-1n", "-1", "250m", "3", "1e30", "-1e30", "9Ei", "8192Pi"])
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["cpu", "memory", "example.com/x"]), ODD),
+        min_size=1, max_size=2,
+    )
+)  # fmt: skip
+def test_one_pass_finds_what_two_do(containers: list[dict[str, str]]) -> None:
+    document = {
+        "spec": {"containers": [{"name": "c", "resources": {"requests": r}} for r in containers]}
+    }
+    pod = _pod(document)
+    problem, asked = requests.problem_and_request(pod)
+    assert problem == requests.problem(pod)
+    assert asked == requests.effective(pod)
+
+
+def test_a_fraction_below_zero_cannot_be_meant() -> None:
+    document = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "-1n"}}}]}}
+    problem, asked = requests.problem_and_request(_pod(document))
+    assert problem == "spec.containers[0].resources.requests[cpu]: got -1n, expected 0 or more"
+    assert asked == {"cpu": 0}

@@ -51,6 +51,8 @@ DEFAULT = "koordinator-default-quota"
 
 Amounts = Mapping[str, int]
 _ADMITTED = int(Verdict.ADMITTED)
+# For every pod both are charged: to look a member up in its class takes as long as to charge it.
+_REQUEST, _USED = Charge.REQUEST, Charge.USED
 
 
 @dataclass(frozen=True)
@@ -183,15 +185,17 @@ class QuotaTree:
 
         Resources that ``max`` does not name are kept but count nowhere until it does.
         """
-        self._tree.charge(name, Charge.REQUEST, dict(delta))
+        amounts = delta if type(delta) is dict else dict(delta)
+        self._tree.charge(name, _REQUEST, amounts)
         if non_preemptible:
-            self._tree.charge(name, Charge.NON_PREEMPTIBLE_REQUEST, dict(delta))
+            self._tree.charge(name, Charge.NON_PREEMPTIBLE_REQUEST, amounts)
 
     def add_used(self, name: str, delta: Amounts, *, non_preemptible: bool = False) -> None:
         """Adds to what the group's own assigned pods hold; never below 0."""
-        self._tree.charge(name, Charge.USED, dict(delta))
+        amounts = delta if type(delta) is dict else dict(delta)
+        self._tree.charge(name, _USED, amounts)
         if non_preemptible:
-            self._tree.charge(name, Charge.NON_PREEMPTIBLE_USED, dict(delta))
+            self._tree.charge(name, Charge.NON_PREEMPTIBLE_USED, amounts)
 
     def figure(self, name: str, figure: Figure) -> dict[str, int]:
         """One of the kept sums, in the resources of ``max`` and those that are not zero."""
@@ -225,7 +229,8 @@ class QuotaTree:
 
     def fits(self, name: str, request: Amounts, *, non_preemptible: bool = False) -> bool:
         """Whether :meth:`admit` says yes, without its reasons: what a hot loop asks."""
-        return self._tree.admit(name, dict(request), non_preemptible)[0] == _ADMITTED
+        asked = request if type(request) is dict else dict(request)
+        return self._tree.admit(name, asked, non_preemptible)[0] == _ADMITTED
 
     def explain(self, name: str, resource: str) -> Explanation:
         """How the group's level was shared out in one resource, round by round.

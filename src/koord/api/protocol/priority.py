@@ -55,6 +55,8 @@ OUTSIDE_BANDS = PriorityClass.NONE
 
 PREEMPT_NEVER, PREEMPT_LOWER = "Never", "PreemptLowerPriority"
 
+# Asked of every new shape: to look a member up in its class takes longer than all else.
+_NONE = PriorityClass.NONE
 _CLASS_OF_QOS = {
     QoSClass.SYSTEM: PriorityClass.PROD,
     QoSClass.LSE: PriorityClass.PROD,
@@ -67,7 +69,7 @@ _CLASS_OF_QOS = {
 def class_of_priority(priority: int | None) -> PriorityClass:
     """The class whose band holds a priority."""
     if priority is None:
-        return PriorityClass.NONE
+        return _NONE
     for priority_class, band in BANDS.items():
         if band.low <= priority <= band.high:
             return priority_class
@@ -88,9 +90,9 @@ def raw_class(labels: Mapping[str, str], priority: int | None) -> PriorityClass:
 def class_with_default(pod: Pod) -> PriorityClass:
     """The raw class of a pod, or the one that its QoS class stands for."""
     explicit = raw_class(pod.metadata.labels, pod.spec.priority)
-    if explicit is not PriorityClass.NONE:
+    if explicit is not _NONE:
         return explicit
-    return _CLASS_OF_QOS.get(qos_with_default(pod), PriorityClass.NONE)
+    return _CLASS_OF_QOS.get(qos_with_default(pod), _NONE)
 
 
 def priority_with_default(pod: Pod | None) -> int:

@@ -47,13 +47,15 @@ _DEFAULTS = {
     KubernetesQoS.BEST_EFFORT: QoSClass.BE,
 }
 
+# Of every new shape both are asked: to look a member up in its class takes longer than all else.
+_NONE = QoSClass.NONE
+_GUARANTEED, _BURSTABLE = KubernetesQoS.GUARANTEED, KubernetesQoS.BURSTABLE
+_BY_TEXT: dict[str, QoSClass] = {each.value: each for each in QoSClass}
+
 
 def parse_qos(text: str) -> QoSClass:
     """The class of that exact spelling; ``NONE`` for anything else."""
-    try:
-        return QoSClass(text)
-    except ValueError:
-        return QoSClass.NONE
+    return _BY_TEXT.get(text, _NONE)
 
 
 def raw_qos(labels: Mapping[str, str]) -> QoSClass:
@@ -67,7 +69,7 @@ def kubernetes_qos(pod: Pod) -> str:
         return pod.status.qos_class
     spec = pod.spec
     owners = [spec.resources] if spec.resources is not None else _of_containers(spec)
-    return qos_from_resources((each.requests, each.limits) for each in owners)
+    return qos_from_resources([(each.requests, each.limits) for each in owners])
 
 
 def qos_from_resources(owners: Iterable[tuple[Amounts, Amounts]]) -> KubernetesQoS:
@@ -83,6 +85,13 @@ def qos_from_resources(owners: Iterable[tuple[Amounts, Amounts]]) -> KubernetesQ
     all_limited, any_request, any_limit = True, False, False
     unequal: list[tuple[str, Quantity, Quantity]] = []  # name, request, limit
     for asked, limited in owners:
+        if not limited:
+            all_limited = False
+            for name in _COUNTED:
+                any_request = any_request or (name in asked and asked[name] > _ZERO)
+            if any_request:
+                return _BURSTABLE
+            continue
         for name in _COUNTED:
             limit = limited.get(name, _ZERO)
             request = asked.get(name, limit)
@@ -95,7 +104,7 @@ def qos_from_resources(owners: Iterable[tuple[Amounts, Amounts]]) -> KubernetesQ
             if request != limit:
                 unequal.append((name, request, limit))
         if any_request and not all_limited:
-            return KubernetesQoS.BURSTABLE
+            return _BURSTABLE
     if not any_request and not any_limit:
         return KubernetesQoS.BEST_EFFORT
     if all_limited and not _differ_in_sum(unequal):
@@ -106,12 +115,12 @@ def qos_from_resources(owners: Iterable[tuple[Amounts, Amounts]]) -> KubernetesQ
 def qos_with_default(pod: Pod) -> QoSClass:
     """The label's class, or the one that the Kubernetes class stands for."""
     labelled = raw_qos(pod.metadata.labels)
-    if labelled is not QoSClass.NONE:
+    if labelled is not _NONE:
         return labelled
     derived = kubernetes_qos(pod)
-    if derived == KubernetesQoS.GUARANTEED:
+    if derived == _GUARANTEED:
         return GUARANTEED_DEFAULT
-    return _DEFAULTS.get(derived, QoSClass.NONE)  # type: ignore[call-overload, no-any-return]
+    return _DEFAULTS.get(derived, _NONE)  # type: ignore[call-overload, no-any-return]
 
 
 def _of_containers(spec: PodSpec) -> list[ResourceRequirements]:

@@ -54,6 +54,10 @@ AGGREGATION_TYPES: Final = ("avg", "p99", "p95", "p90", "p50")
 
 _BINARY: Final = (MEMORY, EPHEMERAL_STORAGE)
 
+# To look a member up in its class takes longer than to compare it.
+_PROD: Final = PriorityClass.PROD
+_NONE: Final = PriorityClass.NONE
+
 _EXTENDED: Final = {
     PriorityClass.BATCH: {CPU: BATCH_CPU, MEMORY: BATCH_MEMORY},
     PriorityClass.MID: {CPU: MID_CPU, MEMORY: MID_MEMORY},
@@ -83,14 +87,14 @@ def translated(priority_class: PriorityClass, name: str) -> str:
         The name itself for Prod and none; ``""`` where there is no translation: every resource
         but cpu and memory of Batch and Mid, and everything of Free. Callers leave those alone.
     """
-    if priority_class in (PriorityClass.PROD, PriorityClass.NONE):
+    if priority_class is _PROD or priority_class is _NONE:
         return name
     return _EXTENDED.get(priority_class, {}).get(name, "")
 
 
 def class_of(name: str) -> PriorityClass:
     """The priority class that an extended resource belongs to; none for any other name."""
-    return _CLASS_OF.get(name, PriorityClass.NONE)
+    return _CLASS_OF.get(name, _NONE)
 
 
 def integer_milli(quantity: Quantity) -> Quantity:

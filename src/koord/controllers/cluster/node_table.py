@@ -61,6 +61,10 @@ class Aspect(IntFlag):
     ALL = 127
 
 
+# As a plain int: to look a member up in its class takes longer than to note it.
+_PODS = int(Aspect.PODS)
+
+
 class NodeTable:
     """Nodes as rows and resources as columns, with a journal of what changed on which row.
 
@@ -135,11 +139,12 @@ class NodeTable:
     @property
     def rank(self) -> NDArray[np.int64]:
         """By row, the place of the node's name in the order of names."""
-        if self._rank is None or len(self._rank) != self.size:
-            self._rank = np.full(self.size, self.size, np.int64)
+        rank = self._rank
+        if rank is None or len(rank) != len(self.nodes):
+            rank = self._rank = np.full(self.size, self.size, np.int64)
             for place, name in enumerate(sorted(self._row_of)):
-                self._rank[self._row_of[name]] = place
-        return self._rank
+                rank[self._row_of[name]] = place
+        return rank
 
     @property
     def order(self) -> Ranks:
@@ -216,7 +221,7 @@ class NodeTable:
         """Counts a pod on a row. It must not count anywhere yet."""
         self._count(row, pod, 1)
         self.pods[row][pod.uid] = pod
-        self.touch(row, Aspect.PODS)
+        self.touch(row, _PODS)
 
     def add_all(self, arrivals: Sequence[PodBatch]) -> None:
         """The same as :meth:`add` for each row and pod."""
@@ -242,7 +247,7 @@ class NodeTable:
         """The exact inverse of :meth:`add`."""
         self._count(row, pod, -1)
         del self.pods[row][pod.uid]
-        self.touch(row, Aspect.PODS)
+        self.touch(row, _PODS)
 
     def adjust(
         self,
@@ -265,7 +270,7 @@ class NodeTable:
         if unoffered:
             self._columns.count_unoffered(row, unoffered, 1)
         self.adjusted.add(row)
-        self.touch(row, Aspect.PODS)
+        self.touch(row, _PODS)
 
     def touch(self, row: int, aspect: Aspect | int) -> None:
         """Makes answers stale that depend on an aspect of a row."""

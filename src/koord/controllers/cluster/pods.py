@@ -165,8 +165,7 @@ class ContainerRequests(CountedRequests):
 
     def __init__(self, pod: Pod) -> None:
         self.number = next(_NUMBERS)
-        self.problem = requests.problem(pod)
-        self.requests = requests.effective(pod)
+        self.problem, self.requests = requests.problem_and_request(pod)
         self.limits = requests.effective(pod, limits=True)
         on_node = self.scored = _scored(pod, self.requests)
         if pod.spec.resources:
@@ -184,10 +183,10 @@ class ContainerRequests(CountedRequests):
         they hold) and come together, so that of most one look tells that they hold what they ask.
         """
         status, known = pod.status, self._latest
-        if (
-            known.of is not status.container_statuses
-            or known.init is not status.init_container_statuses
-        ):
+        of, init = status.container_statuses, status.init_container_statuses
+        if not of and not init:
+            return self  # no node runs it yet
+        if known.of is not of or known.init is not init:
             known = self._latest = self._of_states(pod)
         found = known.feasible
         if found is not known.infeasible and requests.resize_is_infeasible(pod):
@@ -434,11 +433,14 @@ class Shapes:
         self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]
     ) -> tuple[PodShape, int, bool]:
         """The shape of a pod, the size of what it is made of, and whether it is a new one."""
-        annotations = {k: v for k, v in pod.metadata.annotations.items() if k not in OUTPUTS}
+        meta = pod.metadata
+        annotations = meta.annotations
+        if annotations:
+            annotations = {k: v for k, v in annotations.items() if k not in OUTPUTS}
         # All of them: a Reservation may be for pods of any owner.
         who = [
             (owner.api_version, owner.kind, owner.name, owner.uid, owner.controller)
-            for owner in pod.metadata.owner_references
+            for owner in meta.owner_references
         ]
         spec = self._spec(pod, parts[_OWN:_SPEC], scalars)
         text = to_json((parts[0], parts[1], annotations, who, spec.number, parts[_SPEC:]))

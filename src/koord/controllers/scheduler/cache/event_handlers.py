@@ -108,7 +108,9 @@ class EventHandlers:
             info = self._shapes.info(pod)
             self._queue.add(info, pod.spec.scheduler_name)
             # Promised by a scheduler before this one, or by another.
-            self._queue.nominator.update(info, "", pod.status.nominated_node_name)
+            promised = pod.status.nominated_node_name
+            if promised or self._queue.nominator:
+                self._queue.nominator.update(info, "", promised)
             self._woken()
 
     def pods_listed(self, pods: list[Pod]) -> list[Pod]:

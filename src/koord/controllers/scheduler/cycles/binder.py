@@ -252,7 +252,8 @@ class Binder:
             raise _gone(binding)
         for plugin in binding.plugins.bind:
             if await plugin.bind(cycle, binding.node):
-                self._noted.pop(cycle.pod.uid, None)
+                if self._noted:
+                    self._noted.pop(cycle.pod.uid, None)
                 return
         if binding.plugins.bind:
             raise BindError("no Bind plugin takes this pod")
@@ -262,7 +263,8 @@ class Binder:
 
         Whoever reads them from a bound pod believes them.
         """
-        noted, there = self._noted.pop(pod.uid, ()), pod.pod.metadata.annotations
+        noted = self._noted.pop(pod.uid, ()) if self._noted else ()
+        there = pod.pod.metadata.annotations
         if not (noted or there or changes.annotations):
             return
         for key in _HOLDINGS:

@@ -114,9 +114,11 @@ class FailureWriter:
 
     def forget(self, uid: str) -> None:
         """The pod is bound or gone."""
-        self._last_written.pop(uid, None)
-        self._waiting.pop(uid, None)
-        self._leave(uid)
+        # Asked of every pod, of which nearly all never failed.
+        if self._last_written or self._waiting or self._again:
+            self._last_written.pop(uid, None)
+            self._waiting.pop(uid, None)
+            self._leave(uid)
 
     async def close(self) -> None:
         """Cancels what is not written."""

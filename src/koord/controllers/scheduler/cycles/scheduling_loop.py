@@ -302,12 +302,13 @@ class SchedulingLoop:
         self.parts.feed.assumed[queued.info.uid] = queued.info
         plugins = decision.cycle.participants
         assert plugins is not None, "a pod that was not reserved"
-        answer = self._permit(plugins, decision)
+        answer = self._permit(plugins, decision) if plugins.permit else None
         if isinstance(answer, Rejection):
             self._retract(decider, decision)
             self._refused(queued, decision, answer, started)
             return
-        self._observe(decision, "")
+        for observer in self._observers:
+            observer(decision, "")
         self.binder.start(BindingCycle(decision, plugins, queued, started), answer)
 
     def _permit(self, plugins: ProfilePlugins, decision: Decision) -> Rejection | Wait | None:

@@ -115,7 +115,8 @@ class Decider:
             if row >= 0:
                 return Decision(cycle, row)
         sources = self.evaluator.sources(cycle)
-        if self.nominations.empty and not self.plugins.pre_score:
+        unpromised = self.nominations.empty
+        if unpromised and not self.plugins.pre_score:
             row = self.evaluator.best_at_once(cycle, sources)
             if row >= 0:
                 return Decision(cycle, row)
@@ -124,7 +125,7 @@ class Decider:
         if not (entry.board.feasible if mask is None else mask.any()):
             return self._nowhere(cycle, entry)
         nominated: NominatedPodsCheck | None = None
-        if not self.nominations.empty:
+        if not unpromised:
             nominated = self._nominated_pods(cycle)
             own = self.nominations.row_of(cycle.pod)
             if own is not None and self._takes(entry, mask, own, nominated):
@@ -212,7 +213,7 @@ class Decider:
         """Reserves on the chosen node, counts the pod; undone if a plugin refuses or fails."""
         cycle, row = decision.cycle, decision.row
         # Whoever may have chosen something is to take it back, though it has nothing to do by then.
-        cycle.participants = self.participants(cycle.shape)
+        cycle.participants = self._participants.of(cycle.shape).plugins
         try:
             rejection = self._reserve(cycle, row)
         except Exception:
@@ -255,7 +256,7 @@ class Decider:
         if cycle.shape.problem is not None:
             return Rejection(_FIT, (cycle.shape.problem,), unresolvable=True)
         cycle.narrowed = ()
-        for plugin in self.participants(cycle.shape).pre_filter:
+        for plugin in self._participants.of(cycle.shape).plugins.pre_filter:
             before = cycle.allowed
             rejection: Rejection | None = plugin.pre_filter(cycle)
             if rejection is not None:

@@ -84,6 +84,9 @@ class ViewedColumns(Protocol):
         """Brings :attr:`bounds` up to date, and with them what bounds those who see the columns."""
 
 
+_NO_NAMES: frozenset[str] = frozenset()
+
+
 class PendingPatch:
     """What PreBind plugins want written on the pod (or Reservation): one patch for all."""
 
@@ -165,7 +168,7 @@ class Cycle:
         self.members: tuple[PodInfo, ...] = ()
         self.own_rows: NDArray[np.intp] | None = None
         self.narrowed: tuple[str, ...] = ()
-        self.unknown: frozenset[str] = frozenset()
+        self.unknown = _NO_NAMES
         self.decider: object = None
         self.participants: ProfilePlugins | None = None
         self.overlay_generation: Hashable = 0

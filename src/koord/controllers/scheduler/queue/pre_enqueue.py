@@ -22,10 +22,6 @@ class PreEnqueuePlugins:
     def __init__(self, profiles: Mapping[str, QueueProfile]) -> None:
         self._of = {name: tuple(p.pre_enqueue) for name, p in profiles.items() if p.pre_enqueue}
 
-    def any_of(self, profile: str) -> bool:
-        """Whether a profile has any."""
-        return profile in self._of
-
     def passes(self, pod: QueuedPod) -> bool:
         """Whether no plugin holds the pod back; notes in the pod who does, and why.
 

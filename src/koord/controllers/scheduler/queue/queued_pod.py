@@ -66,6 +66,11 @@ class QueueState(IntEnum):
     GONE = 6
 
 
+# For every pod several are set: to look a member up in its class takes longer than that.
+ACTIVE, GATED, UNSCHEDULABLE = QueueState.ACTIVE, QueueState.GATED, QueueState.UNSCHEDULABLE
+IN_FLIGHT, GONE = QueueState.IN_FLIGHT, QueueState.GONE
+
+
 class QueuedPod:
     """A pod with what the queue knows about it. Read only, but for the queue itself.
 
@@ -115,7 +120,7 @@ class QueuedPod:
         self.arrival = arrival
         self.timestamp = timestamp
         self.attempts = 0
-        self.place = QueueState.GONE
+        self.place = GONE
         self.unschedulable_plugins = NO_PLUGINS
         self.pending_plugins = NO_PLUGINS
         self.gated_by = ""

@@ -26,6 +26,8 @@ from koord.controllers.scheduler.queue.options import (
 )
 from koord.controllers.scheduler.queue.pre_enqueue import PreEnqueuePlugins
 from koord.controllers.scheduler.queue.queued_pod import (
+    GONE,
+    IN_FLIGHT,
     NO_PLUGINS,
     QueuedPod,
     QueueState,
@@ -151,11 +153,11 @@ class SchedulingQueue:
             return known
         now = self._clock.monotonic_seconds()
         pod = QueuedPod(info, profile, next(self._arrivals), now)
-        if self._gates.any_of(profile):
-            self._to_active(pod, label)
-        else:
+        if self._gates.passes(pod):
             pod.first_seconds = now
             self._places.enter_active(pod, label)
+        else:
+            self._places.hold(pod, label)
         return pod
 
     def update(
@@ -365,10 +367,11 @@ class SchedulingQueue:
 
     def done(self, uid: str) -> None:
         """Ends the flight of a pod that does not come back: it has its node, promised or not."""
-        self.nominator.forget(uid)
+        if self.nominator:
+            self.nominator.forget(uid)
         pod = self._in_flight.pods.get(uid)
         if pod is not None:
-            pod.place = QueueState.GONE
+            pod.place = GONE
             self._in_flight.done(uid)
 
     def tick(self) -> int:
@@ -423,7 +426,7 @@ class SchedulingQueue:
             pod.place, pod.attempts, pod.unschedulable_plugins, pod.pending_plugins, pod.gated_by,
             pod.gate_reason,
         )  # fmt: skip
-        pod.place = QueueState.IN_FLIGHT
+        pod.place = IN_FLIGHT
         self._in_flight.start(pod)
 
     def _begin(self, pod: QueuedPod) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from koord.controllers.scheduler.queue.active_pods import ActivePods
 from koord.controllers.scheduler.queue.heap import PodHeap
 from koord.controllers.scheduler.queue.options import ROUNDING_SECONDS, QueueOptions, SortKey, Ticks
-from koord.controllers.scheduler.queue.queued_pod import QueuedPod, QueueState
+from koord.controllers.scheduler.queue.queued_pod import ACTIVE, QueuedPod, QueueState
 from koord.controllers.scheduler.queue.queueing_hints import RejectionIndex
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class SubQueues:
         """Makes a pod active that is nowhere; ``label`` says what brings it, for metrics."""
         if pod.first_seconds is None:
             pod.first_seconds = self._clock.monotonic_seconds()
-        pod.place = QueueState.ACTIVE
+        pod.place = ACTIVE
         pod.oversized = self._oversized(pod.info)
         self.waiting[pod.info.uid] = pod
         self.active.push(self._sort_key(pod), pod)

@@ -150,14 +150,18 @@ class ParticipantTable:
 
     def of(self, shape: PodShape) -> ShapeParticipants:
         """Who has anything to do for pods of a shape as the cluster is now."""
-        if self._generation != self._table.generation or len(self._by_shape) >= _SHAPES:
-            if self._generation != self._table.generation:
-                self._kinds = BoundedTable(_KINDS, _NAMES)
+        if self._generation == self._table.generation:
+            # Asked three times a pod.
+            found = self._by_shape.get(shape.id)
+            if found is not None:
+                return found
+        else:
+            self._kinds = BoundedTable(_KINDS, _NAMES)
             self._by_shape.clear()
             self._generation = self._table.generation
-        found = self._by_shape.get(shape.id)
-        if found is None:
-            found = self._by_shape[shape.id] = self._find(shape)
+        if len(self._by_shape) >= _SHAPES:
+            self._by_shape.clear()
+        found = self._by_shape[shape.id] = self._find(shape)
         return found
 
     def _find(self, shape: PodShape) -> ShapeParticipants:

@@ -217,8 +217,9 @@ class Coscheduling(Plugin):
 
     def pre_enqueue(self, pod: PodInfo) -> Rejection | None:
         """Holds a pod back until its gang is there."""
-        if self._gang_id(pod):
-            self.gangs.pod_changed(pod.pod)
+        if not self._gang_id(pod):
+            return None
+        self.gangs.pod_changed(pod.pod)
         return self._checked(pod)
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:

@@ -48,6 +48,10 @@ _OWN = frozenset(
 )
 
 
+# To look a member up in its class takes longer than to compare it.
+_PROD = PriorityClass.PROD
+
+
 class PodEstimate(NamedTuple):
     """What is the same for all pods of a shape.
 
@@ -89,32 +93,45 @@ class PodEstimator:
     def __init__(self, args: LoadAwareSchedulingArgs, names: Sequence[str]) -> None:
         self._args = args
         self._names = names
+        self._default_seconds = {
+            keys.LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED: (
+                args.estimated_seconds_after_initialized or 0
+            ),
+            keys.LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED: (
+                args.estimated_seconds_after_pod_scheduled or 0
+            ),
+        }
         self.histograms = WorkloadHistograms() if args.estimator == HISTOGRAM_ESTIMATOR else None
 
     def pod_estimate(self, shape: PodShape) -> PodEstimate:
         """What pods of a shape are expected to use."""
-        own = self.histograms is not None or (
-            self._args.allow_customize_estimation and not _OWN.isdisjoint(shape.annotations)
-        )
-        if own:
-            return self._estimate(shape)
+        says = self._args.allow_customize_estimation and not _OWN.isdisjoint(shape.annotations)
+        if says or self.histograms is not None:
+            return self._estimate(shape, class_with_default(shape.pod), says=says)
         # Then it depends on containers, class and kind of owner alone.
         key: tuple[object, ...]
+        priority_class: PriorityClass | None = None
         if shape.fields & _CLASS_OR_OWNER:
-            key = self, class_with_default(shape.pod), _is_daemon(shape.pod)
+            priority_class = class_with_default(shape.pod)
+            key = self, priority_class, _is_daemon(shape.pod)
         else:
             key = self, shape.pod.spec.priority
-        kept: PodEstimate | None = shape.container_requests.memo.get(key)
+        memo = shape.container_requests.memo
+        kept: PodEstimate | None = memo.get(key)
         if kept is None:
-            kept = shape.container_requests.memo[key] = self._estimate(shape)
+            if priority_class is None:
+                priority_class = class_with_default(shape.pod)
+            kept = memo[key] = self._estimate(shape, priority_class, says=False)
         return kept
 
-    def _estimate(self, shape: PodShape) -> PodEstimate:
+    def _estimate(
+        self, shape: PodShape, priority_class: PriorityClass, *, says: bool
+    ) -> PodEstimate:
+        """The same, worked out: of pods whose annotations say something of it, or of others."""
         pod, factors = shape.pod, self._args.estimated_scaling_factors
-        if self._args.allow_customize_estimation:
+        if says:
             factors = factors | load_scaling_factors(pod)
-        priority_class = class_with_default(pod)
-        prod = priority_class is PriorityClass.PROD
+        prod = priority_class is _PROD
         daemon = _is_daemon(pod)
         expected = estimate(pod, factors, shape.container_requests, priority_class)
         workload = workload_of(shape) if self.histograms is not None else None
@@ -123,16 +140,15 @@ class PodEstimator:
             expected |= _capped(pod, {"cpu": usage.cpu_milli, "memory": usage.memory_bytes})
         amounts = vector(self._names, expected)
         return PodEstimate(
-            daemon, prod, amounts, estimate_by_view(amounts, prod), workload, usage,
-            self._seconds(
-                pod, keys.LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED,
-                self._args.estimated_seconds_after_initialized,
-            ),
-            self._seconds(
-                pod, keys.LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED,
-                self._args.estimated_seconds_after_pod_scheduled,
-            ),
-        )  # fmt: skip
+            daemon,
+            prod,
+            amounts,
+            estimate_by_view(amounts, prod),
+            workload,
+            usage,
+            self._seconds(pod if says else None, keys.LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED),
+            self._seconds(pod if says else None, keys.LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED),
+        )
 
     def usage(self, workload: Workload | None) -> WorkloadUsage | None:
         """What is known of a workload by now."""
@@ -160,11 +176,10 @@ class PodEstimator:
             deadline,
         )
 
-    def _seconds(self, pod: Pod, key: str, default: int | None) -> int:
-        own = -1
-        if self._args.allow_customize_estimation:
-            own = load_estimated_seconds(pod, key)
-        return own if own >= 0 else default or 0
+    def _seconds(self, pod: Pod | None, key: str) -> int:
+        """What a pod says of its own, or else the arguments."""
+        own = -1 if pod is None else load_estimated_seconds(pod, key)
+        return own if own >= 0 else self._default_seconds[key]
 
 
 def _is_daemon(pod: Pod) -> bool:

@@ -124,7 +124,10 @@ def _charge(shape: PodShape) -> RequestCharge:
 
 
 def _problem(shape: PodShape) -> KoordError | None:
-    for name, amount in sorted(shape.request.items()):
+    request = shape.request
+    if not request or (min(request.values()) >= 0 and max(request.values()) <= _MOST):
+        return None
+    for name, amount in sorted(request.items()):
         if not 0 <= amount <= _MOST:
             field, expected = f"requests[{name}]", "a quantity of 0 or more, of 64 bits"
             pod = f"Pod {shape.namespace}/{shape.pod.metadata.name}"

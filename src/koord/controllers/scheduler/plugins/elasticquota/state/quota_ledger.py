@@ -145,14 +145,16 @@ class QuotaLedger:
 
     def list_pod(self, pod: PodInfo) -> None:
         """The API says that there is such a pod, or what it is now like."""
-        if pod.pod.status.phase in ENDED:
+        api = pod.pod
+        if api.status.phase in ENDED:
             self.unlist(pod.uid)
             return
         entry = self._entry(pod)
         entry.listed = True
-        entry.bound = bool(pod.pod.spec.node_name)
+        entry.bound = bool(api.spec.node_name)
         entry.withdrawn = False
-        self._judge_ending(entry)
+        if api.metadata.deletion_timestamp is not None:
+            self._judge_ending(entry)
         self._settle(entry)
 
     def list_pods(self, pods: Iterable[PodInfo]) -> None:
@@ -298,7 +300,7 @@ class QuotaLedger:
         """The pod's entry, in the claim and for the amounts that it now has."""
         read, entry = reading(pod.shape), self._entries.get(pod.uid)
         if entry is None:
-            entry = ChargedPod(pod, self.claim(pod.shape), read, self._amounts(read))
+            entry = ChargedPod(pod, self._claim_of(read), read, self._amounts(read))
             self._entries[pod.uid] = entry
             entry.claim.pods[pod.uid] = entry
             return entry
@@ -339,12 +341,13 @@ class QuotaLedger:
     def _settle(self, entry: ChargedPod) -> None:
         """Brings the pod's charges in line with the facts."""
         requested, used = owed(entry)
-        if requested and entry.requested and used == entry.used:
+        if requested != entry.requested or used != entry.used:
+            place = entry.claim.place
+            if place is not None:
+                self._charge(entry, self._groups.tree(place.tree_id), place.group, requested, used)
+            self._now_charged(entry, requested, used)
+        elif requested:
             return  # it is there, and charged for what it is
-        place = entry.claim.place
-        if place is not None and (requested != entry.requested or used != entry.used):
-            self._charge(entry, self._groups.tree(place.tree_id), place.group, requested, used)
-        self._now_charged(entry, requested, used)
         if not (entry.listed or entry.placed):
             del self._entries[entry.pod.uid]
             self._ending.pop(entry.pod.uid, None)

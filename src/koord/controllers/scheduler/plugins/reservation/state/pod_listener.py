@@ -9,6 +9,7 @@ from koord.api.protocol import annotation, keys
 from koord.api.protocol import reservations as protocol
 from koord.base import log
 from koord.base.errors import KoordError
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.cluster.pods import PodInfo
 from koord.controllers.scheduler.framework.recounting import by_row
 from koord.controllers.scheduler.plugins.reservation.matched_reservation import (
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     )
 
 _LOG = log.get("scheduler")
+# What stands for a reservation says so in an annotation, or in a label of koord's.
+_MARKED = int(PodField.ANNOTATIONS | PodField.KOORD_LABELS)
 
 
 class ReservationPodListener:
@@ -44,6 +47,8 @@ class ReservationPodListener:
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """Counts what a reserve pod holds, or who sits where."""
         records = self.book.ledger
+        if not (pod.shape.fields & _MARKED or pod.allocations or records.claimed):
+            return  # which is most of them
         if stands_for_reservation(pod.pod):
             records.hold(row, pod)
             return
