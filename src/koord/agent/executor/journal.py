@@ -115,7 +115,8 @@ class Journal:
 
     def _text(self) -> bytes:
         rows = [[*target, self._originals[target]] for target in self.targets()]
-        body = json.dumps(rows, indent=0, ensure_ascii=True).encode()
+        # Without an indent: with one the encoder is Python's own, five times as slow.
+        body = json.dumps(rows, ensure_ascii=True).encode()
         head = f"{_MAGIC} {_FORMAT} {zlib.crc32(body):08x} {self._boot}\n"
         return head.encode() + body
 
