@@ -23,9 +23,8 @@ from tests.vm.packages import MissingVmError, Programs, cache_folder
 ROOT = Path(__file__).resolve().parents[2]
 # What runs in the guest, beside koord.
 TESTS = (
-    "tests/__init__.py", "tests/ci.py", "tests/models", "tests/node", "tests/real/__init__.py",
-    "tests/real/binaries.py", "tests/scenes", "tests/standins", "tests/vm",
-    "deploy/priorityclasses.yaml",
+    "tests/__init__.py", "tests/ci.py", "tests/models", "tests/node", "tests/real", "tests/scenes",
+    "tests/standins", "tests/vm", "deploy/priorityclasses.yaml",
 )  # fmt: skip
 EXTRAS = ("kube", "agent", "sim")
 _LEFT_OUT = ("koord", "matplotlib")

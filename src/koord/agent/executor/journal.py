@@ -20,7 +20,7 @@ from koord.base import faults
 from koord.base.errors import Code, KoordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, KeysView
 
 NAME = "executor.journal"
 MOST_BYTES = 256 << 20
@@ -62,6 +62,10 @@ class Journal:
     def targets(self) -> list[Target]:
         """Everything that is to be given back some day, sorted."""
         return sorted(self._originals)
+
+    def kept(self) -> KeysView[Target]:
+        """The same, in no order."""
+        return self._originals.keys()
 
     def add(self, originals: Iterable[tuple[Target, Value]]) -> None:
         """Takes originals up; the first one of a target stays. On disk after :meth:`commit`."""
