@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from tests.node.cri import CriPod
@@ -17,6 +18,8 @@ from tests.node.scene import Pods, read
 # As many containers one after the other in a pod, as where one fails and is made again.
 _IN_A_POD = 2
 _AT_A_TIME = 4
+# One of so many pods has a CPU of its own.
+_BOUND_OF = 4
 _FORGOTTEN_SECONDS = 60.0
 _COMMAND = ["/bin/sleep", "100000"]
 _BOUND: dict[str, Any] = {"cpu_shares": 1024, "cpu_quota": 100_000, "cpu_period": 100_000}
@@ -32,11 +35,25 @@ class Churn:
 
     def __init__(self, node: RealNode, pods: Pods) -> None:
         self._node, self._pods = node, pods
+        self._cpu = Lock()
 
     def come_and_go(self, number: int) -> int:
         """A pod from its beginning to its end; how many of its containers had what hooks want."""
-        bound, name = number % 2 == 0, f"pod-{number}"
-        pod = self._pods.bound(name, "1") if bound else self._pods.batch(name)
+        name = f"pod-{number}"
+        if number % _BOUND_OF:
+            return self._life(self._pods.batch(name), bound=False)
+        # A CPU is one pod's at a time, and free once koordlet knows that the pod before has gone.
+        with self._cpu:
+            pod = self._pods.bound(name, "1")
+            right = self._life(pod, bound=True)
+            until("koordlet forgets the pod", lambda: pod.uid not in json.dumps(self._known()))
+        return right
+
+    def _known(self) -> list[Any]:
+        known: list[Any] = self._node.status()["pods"]
+        return known
+
+    def _life(self, pod: CriPod, *, bound: bool) -> int:
         sandbox = self._node.cri.run_pod(pod)
         right = sum(self._container(sandbox, pod, bound=bound) for _ in range(_IN_A_POD))
         self._node.cri.remove(sandbox)

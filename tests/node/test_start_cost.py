@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A container's start with koordlet behind NRI, and without: few starts show that it is measured.
 
-Figures: ``KOORD_NODE_STARTS=100 pytest -s -m real tests/node/test_start_cost.py``, as `make
+Its figures: ``KOORD_NODE_STARTS=100 pytest -s -m real tests/node/test_start_cost.py``, as `make
 test-node` does; of use on a quiet machine.
 """
 
@@ -29,6 +29,7 @@ def test_hooks_serve_the_one_and_not_the_other(seen: Any) -> None:
     assert seen["calls"]["CreateContainer"] == STARTS
 
 
+@pytest.mark.skipif(STARTS < 50, reason="so few starts say nothing of a ratio")
 def test_a_start_takes_hardly_longer(seen: Any) -> None:
     """Whatever the machine does beside: a fifth is several times what was measured."""
     assert seen["milliseconds"]["NRI"]["ratio"] < 1.2
