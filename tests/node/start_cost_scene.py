@@ -17,7 +17,13 @@ from tests.node.start_times import Way, compared, in_turn
 
 _COMMAND = ["/bin/sleep", "100000"]
 _WARM = 3
+# What the kubelet asks for a batch pod, and what hooks make of it: with both alike, containers that
+# are measured differ in nothing but who said so.
 _ASKED: dict[str, Any] = {"cpu_shares": 2, "oom_score_adj": 1000}
+_ALIKE: dict[str, Any] = {
+    "cpu_shares": 512, "cpu_quota": 50_000, "cpu_period": 100_000,
+    "memory_limit_in_bytes": 32 << 20, "oom_score_adj": 1000,
+}  # fmt: skip
 
 
 def run(folder: Path, order: dict[str, Any]) -> dict[str, Any]:
@@ -31,12 +37,14 @@ def run(folder: Path, order: dict[str, Any]) -> dict[str, Any]:
         name: _way(client, pods, name) for name, client in (("plain", plain), ("NRI", node.cri))
     }
     found: dict[str, Any] = {"shares": {name: _shares(node, way) for name, way in ways.items()}}
-    in_turn(ways, _WARM, _COMMAND, **_ASKED)
-    before, calls = node.cpu_seconds("koordlet"), _calls(node)
-    taken = in_turn(ways, order["starts"], _COMMAND, **_ASKED)
-    found["koordlet CPU ms a container"] = round(
-        1000 * (node.cpu_seconds("koordlet") - before) / order["starts"], 2
-    )
+    in_turn(ways, _WARM, _COMMAND, **_ALIKE)
+    before, calls = _cpu(node), _calls(node)
+    taken = in_turn(ways, order["starts"], _COMMAND, **_ALIKE)
+    # With what ends a container; koordlet's with all that it does otherwise in this time.
+    found["CPU ms a container"] = {
+        name: round(1000 * (now - before[name]) / order["starts"], 2)
+        for name, now in _cpu(node).items()
+    }
     found["calls"] = {name: count - calls[name] for name, count in _calls(node).items()}
     found["milliseconds"] = compared(taken, "plain")
     found["last calls"] = node.status()["runtime"]["calls"]
@@ -54,6 +62,12 @@ def _shares(node: RealNode, way: Way) -> str:
     found = read(node, way.pod, container)["cpu.shares"]
     way.client.end(container)
     return found
+
+
+def _cpu(node: RealNode) -> dict[str, float]:
+    """Seconds, of the runtime with NRI, that without, and koordlet."""
+    programs = {"NRI": "containerd", "plain": "second", "koordlet": "koordlet"}
+    return {name: node.cpu_seconds(program) for name, program in programs.items()}
 
 
 def _calls(node: RealNode) -> dict[str, int]:
