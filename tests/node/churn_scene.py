@@ -31,11 +31,16 @@ class Churn:
 
     Args:
         node: where.
+        pods: who makes them.
+
+    Attributes:
+        directories: of all that there were.
     """
 
     def __init__(self, node: RealNode, pods: Pods) -> None:
         self._node, self._pods = node, pods
         self._cpu = Lock()
+        self.directories: list[str] = []
 
     def come_and_go(self, number: int) -> int:
         """A pod from its beginning to its end; how many of its containers had what hooks want."""
@@ -54,6 +59,7 @@ class Churn:
         return known
 
     def _life(self, pod: CriPod, *, bound: bool) -> int:
+        self.directories.append(pod.directory)
         sandbox = self._node.cri.run_pod(pod)
         right = sum(self._container(sandbox, pod, bound=bound) for _ in range(_IN_A_POD))
         self._node.cri.remove(sandbox)
@@ -88,7 +94,9 @@ def run(folder: Path, order: dict[str, Any]) -> dict[str, Any]:
         right = sum(threads.map(churn.come_and_go, numbers))
     found: dict[str, Any] = {"containers": _IN_A_POD * len(numbers), "right": right}
     until("koordlet has forgotten", lambda: not _left(node)["koordlet"], _FORGOTTEN_SECONDS)
-    found["left"] = _left(node)
+    # Theirs alone: a hierarchy that has no directory of this node's own has others' pods too.
+    kept = [str(p) for each in churn.directories for p in CGROUP.glob(f"*/{each}")]
+    found["left"] = {**_left(node), "cgroups": kept}
     found["descriptors"] = {name: (before[name], _descriptors(node, name)) for name in programs}
     found["runtime"] = node.status()["runtime"]
     found["complaints"] = [
@@ -104,7 +112,6 @@ def _left(node: RealNode) -> dict[str, Any]:
     kept = [str(line) for line in json.loads(journal.read_text().partition("\n")[2])]
     left = {
         "koordlet": [*status["pods"], *_of_pods(known), *_of_pods(kept), *_open(node, "koordlet")],
-        "cgroups": _of_pods(str(path) for path in CGROUP.glob("*/kubepods/**/")),
         "runtime": node.containers(),
     }
     if isinstance(node, KoordletNode):
