@@ -220,7 +220,10 @@ class RealNode(RuntimeNode):
     Attributes:
         api: the API server.
         cri: the runtime.
+        schedules: whether a scheduler is to choose for pods.
     """
+
+    schedules = True
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

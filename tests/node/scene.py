@@ -51,7 +51,7 @@ class Pods:
             "schedulerName": "koord-scheduler", "containers": [container],
             "priorityClassName": more.pop("priority"),
         }  # fmt: skip
-        if node := more.pop("node", ""):
+        if node := more.pop("node", "" if self._node.schedules else NODE):
             spec["nodeName"] = node
         status = {"phase": "Pending", "qosClass": quality}
         self._node.api.put("Pod", name, metadata=metadata, spec=spec, status=status)
@@ -111,15 +111,8 @@ def run(node: RealNode) -> dict[str, Any]:
     found: dict[str, Any] = {"runtime": node.cri.version()}
     pods = Pods(node)
     node.start_koordlet(GATES)
-    node.start_scheduler()
     until("CPUs are reported", lambda: node.api.get("NodeResourceTopology", NODE))
-    bound = pods.make(
-        "bound", "kubepods",
-        {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "64Mi"}},
-        labels={_QOS: "LSR"}, priority="koord-prod",
-        annotations={"koordinator.sh/oom-score-adj": "300"},
-        cpu_shares="1024", cpu_cfs_quota_us="100000",
-    )  # fmt: skip
+    bound = _bound(node, pods)
     found["chosen"] = json.loads(bound.annotations[_STATUS])["cpuset"]
     sandbox = node.cri.run_pod(bound)
     found["bound pod quota"] = node.read("cpu.cfs_quota_us", bound.directory)
@@ -142,6 +135,20 @@ def run(node: RealNode) -> dict[str, Any]:
     node.cri.remove(sandbox, container)
     found["said"] = [line for line in node.log("koordlet").splitlines() if "Traceback" in line]
     return found
+
+
+def _bound(node: RealNode, pods: Pods) -> CriPod:
+    """A pod with a CPU that koord-scheduler chose; where none runs, as one has left it."""
+    if not node.schedules:
+        return pods.bound("bound", "3")
+    node.start_scheduler()
+    return pods.make(
+        "bound", "kubepods",
+        {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "64Mi"}},
+        labels={_QOS: "LSR"}, priority="koord-prod",
+        annotations={"koordinator.sh/oom-score-adj": "300"},
+        cpu_shares="1024", cpu_cfs_quota_us="100000",
+    )  # fmt: skip
 
 
 def _lines(node: RealNode, pod: CriPod, count: int) -> list[str]:

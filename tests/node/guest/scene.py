@@ -17,7 +17,7 @@ def main() -> None:
     prepare()
     os.environ |= {
         "KUBEBUILDER_ASSETS": str(DISK / "bin"), "KOORD_NODE_CACHE": str(DISK / "packages"),
-        "KOORD_NODE_PATIENCE": "5", "PYTHONPATH": f"{os.environ['PYTHONPATH']}:{DISK / 'site'}",
+        "KOORD_NODE_PATIENCE": "10", "PYTHONPATH": f"{os.environ['PYTHONPATH']}:{DISK / 'site'}",
     }  # fmt: skip
     sys.path.append(str(DISK / "site"))
     # They speak CRI, and the package for that lies on the disk that was just mounted.

@@ -50,7 +50,7 @@ def seen(guest: Guest) -> Any:
 
 
 def test_bound_cpus_are_there_at_the_first_line(seen: Any) -> None:
-    """Those that koord-scheduler chose, one of sixteen."""
+    """One of sixteen."""
     assert seen["bound says"][0].split() == ["Cpus_allowed_list:", seen["chosen"]]
     assert seen["bound"]["cpuset.cpus"] == seen["chosen"]
     assert seen["bound"]["cpu.cfs_quota_us"] == "max 100000"
