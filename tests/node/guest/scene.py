@@ -34,7 +34,10 @@ def prepare() -> None:
     _call("busybox", "insmod", str(DISK / "overlay.ko"))
     kept = {name: Path("/etc", name).read_bytes() for name in _ETC}
     _call("mount", "-t", "tmpfs", "none", "/etc")
-    for name, text in {**kept, "resolv.conf": b"", "hostname": b"guest\n"}.items():
+    # runc starts itself anew without LD_LIBRARY_PATH.
+    library = next((DISK / "packages").rglob("libseccomp.so.2"))
+    made = {"resolv.conf": b"", "hostname": b"guest\n", "ld.so.preload": f"{library}\n".encode()}
+    for name, text in {**kept, **made}.items():
         Path("/etc", name).write_bytes(text)
     Path("/var/run").symlink_to("/run")
     for name in ("cni-conf", "nri", "logs", "scratch"):
