@@ -20,7 +20,7 @@ from tests.vm.machine import Guest
 
 pytestmark = pytest.mark.node
 
-# It is emulated: two minutes on a quiet machine.
+# It is emulated, and took six minutes beside much else.
 SECONDS = 1800.0
 
 
