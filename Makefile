@@ -23,7 +23,7 @@ install_locked = $(PIP) install $(1) || { \
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-dashboards test-python test-cpp test-real build-real test-vm test-scenes test-guest lint bench peer peer-bundle test-original soak fuzz fuzz-native images test-images wheels release-dry-run clean setup-ci install install-test install-lint compiler-cache lock newest
+.PHONY: demo test test-dashboards test-python test-cpp test-real build-real test-vm test-scenes test-guest test-node lint bench peer peer-bundle test-original soak fuzz fuzz-native images test-images wheels release-dry-run clean setup-ci install install-test install-lint compiler-cache lock newest
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -114,6 +114,13 @@ test-scenes: install-test
 test-guest: install-test
 	$(BIN)/python -m tests.vm.build
 	$(BIN)/python -m pytest -q -m vm tests/vm tests/scenes
+
+# What of tests/node takes longer than a change can wait: 200 containers come and go by NRI and through
+# the proxy, what hooks cost a hundred starts, and hooks by NRI in the guest, on cgroup v2.
+test-node: build-real
+	$(BIN)/python -m tests.vm.build
+	KOORD_NODE_CONTAINERS=200 KOORD_NODE_STARTS=100 $(BIN)/python -m pytest -s -q -m real tests/node/test_churn.py tests/node/test_start_cost.py tests/node/test_cri_proxy.py
+	$(BIN)/python -m pytest -s -q -m node tests/node/guest
 
 lint: install-lint
 	BIN=$(BIN) .ci/lint

@@ -3,12 +3,14 @@
 
 koordlet runs as the process that a node has, at its default intervals and with all collectors on,
 over a synthetic machine (/proc, /sys and a cgroup tree as files) with 110 pods of two containers, a
-kubelet that serves their whole documents and an API server, both over HTTPS. Prints one JSON
-document: CPU seconds a minute, its share of a core and that of a plain Python loop over the same
-files once a second; resident memory of the process and above a bare interpreter's, what of it is
-private, and how it grew while it was measured. What the machine lacks is under ``absent``:
-hardware counters and GPUs need real ones. Run it twice where modules are not compiled yet, as they
-are in an image: compiling takes memory too.
+kubelet that serves their whole documents and an API server, both over HTTPS. Windows of a minute,
+by phases in turn: ``idle``; ``suppressing``, where the CPUs of best-effort pods are others every
+round; ``churning``, where twenty pods a minute come and as many go; ``both``. Prints one JSON
+document: of each window the share of a core, that of a plain Python loop over the same files once a
+second, and how often CPUs moved; resident memory of the process and above a bare interpreter's,
+what of it is private, and how it grew while it was measured. What the machine lacks is under
+``absent``: hardware counters and GPUs need real ones. Run it twice where modules are not compiled
+yet, as they are in an image: compiling takes memory too.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from benchmarks.agent_activity import Activity
 from benchmarks.agent_metrics import extras, plain_loop
 from koord.base.documents import Document
 from koord.kernels.cgroup import CATALOGUE
@@ -62,7 +65,11 @@ def main() -> None:
     parser.add_argument("--containers", type=int, default=2, help="of each pod")
     parser.add_argument("--version", type=int, choices=(1, 2), default=1, help="of cgroups")
     parser.add_argument("--settle", type=float, default=30.0, help="seconds before measuring")
-    parser.add_argument("--seconds", type=float, default=60.0, help="that are measured")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of a window")
+    parser.add_argument("--windows", type=int, default=1, help="of each phase, in turn")
+    parser.add_argument(
+        "--phases", default="idle", help="some of idle, suppressing, churning, both, with commas"
+    )
     parser.add_argument(
         "--optimize", type=int, choices=(0, 1, 2), default=0,
         help="PYTHONOPTIMIZE of both processes; 2 is without docstrings",
@@ -70,7 +77,7 @@ def main() -> None:
     parser.add_argument("--most-mib", type=float, help="fail above this, over a bare interpreter")
     told = parser.parse_args()
     nursery = Nursery()
-    with ExitStack() as held, tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as held:
         report = measure(Path(folder), nursery, held, told)
     print(json.dumps(report, indent=2))
     if told.most_mib is not None and report["resident_mib_above_bare"] > told.most_mib:
@@ -82,8 +89,14 @@ def measure(
 ) -> dict[str, object]:
     """Runs it all and gives the figures."""
     tree = MachineTree(folder / "machine", Version(told.version))
-    documents = [document(number, told.containers) for number in range(told.pods)]
-    directories = machine(tree, documents)
+    files = PodFiles(tree)
+
+    def make(number: int) -> Document:
+        return document(number, told.containers)
+
+    documents = [make(number) for number in range(told.pods)]
+    directories = [files.lay(each) for each in documents]
+    activity = Activity(tree, documents, make, files.lay, directories[1])
     port = free_port()
     api = cluster(folder, nursery, held, documents)
     python = {**os.environ, "PYTHONOPTIMIZE": str(told.optimize or "")}
@@ -91,19 +104,23 @@ def measure(
     wait_until("the agent is ready", 180, lambda: answers(port))
     time.sleep(told.settle)
     fetch(port, "/metrics")
-    before, began, spent = memory(pid), time.monotonic(), cpu_seconds(pid)
-    time.sleep(told.seconds)
-    used = (cpu_seconds(pid) - spent) / (time.monotonic() - began)
+    before = memory(pid)
+    every = [directory for each in directories for directory in each]
+    windows = [
+        window(pid, phase, activity, told.seconds, lambda: plain_percent(tree, every))
+        for _ in range(told.windows)
+        for phase in told.phases.split(",")
+    ]
     fetch(port, "/metrics")
     after, bare = memory(pid), memory(held.enter_context(interpreter(python)))
     status = json.loads(fetch(port, "/status"))
     above = {name: after[name] - bare[name] for name in after}
     return {
-        "cpu_seconds_a_minute": round(used * 60, 3),
-        "percent_of_a_core": round(used * 100, 3),
-        "plain_loop_percent_of_a_core": plain_percent(tree, directories),
-        "directories": len(directories),
+        "seconds": told.seconds,
+        "windows": windows,
+        "directories": len(every),
         "optimize": told.optimize,
+        "gates": list(GATES),
         "resident_mib": mib(after["Rss"]),
         "bare_interpreter_mib": mib(bare["Rss"]),
         "resident_mib_above_bare": mib(above["Rss"]),
@@ -116,6 +133,26 @@ def measure(
         "errors": [each for each in status["collectors"] if each.get("error")],
         "absent": status["machine"].get("missing", {}),
         "memory": status["memory"],
+    }
+
+
+def window(
+    pid: int, phase: str, activity: Activity, seconds: float, plain: Callable[[], float | None]
+) -> dict[str, object]:
+    """One window, and the plain loop before it, for what a core is worth at that moment."""
+    reference = plain()
+    with activity.going(phase):
+        began, (user, system) = time.monotonic(), cpu_seconds(pid)
+        time.sleep(seconds)
+        passed, now = time.monotonic() - began, cpu_seconds(pid)
+    user, system = (now[0] - user) / passed, (now[1] - system) / passed
+    return {
+        "phase": phase,
+        "percent_of_a_core": round((user + system) * 100, 3),
+        "user_percent": round(user * 100, 3),
+        "plain_loop_percent_of_a_core": reference,
+        "moves": activity.moves,
+        "pods_came_and_went": activity.pods,
     }
 
 
@@ -134,9 +171,11 @@ def memory(pid: int) -> dict[str, int]:
     return {"Rss": found["Rss"], "Pss": found["Pss"], "Private": private}
 
 
-def cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> tuple[float, float]:
+    """Of the program's own and of the kernel's for it."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    ticks = os.sysconf("SC_CLK_TCK")
+    return int(fields[11]) / ticks, int(fields[12]) / ticks
 
 
 def plain_percent(tree: MachineTree, directories: list[str]) -> float | None:
@@ -232,29 +271,44 @@ def cluster(
     return api
 
 
-def machine(tree: MachineTree, documents: list[Document]) -> list[str]:
-    """Cgroups of all pods; gives the directories of pods and containers."""
-    group = Group(10**9, 1 << 20, 0, 1 << 20, 10, 1, pages={0: 9, 1: 9}, pressure=(0.5, 0.1))
-    idle = extras(tree, group)
-    layout = tree.machine().layout
-    tops = ["", *(layout.qos(qos) for qos in KubeQos)]
-    for directory in tops:
-        tree.group(directory, group)
-    found: list[str] = []
-    for document in documents:
-        pod = pod_of(tree, document)
-        lay_out(tree, pod, group)
-        found += (pod.directory, *(each.directory for each in pod.containers))
-    for directory in (*tops, *found):
+class PodFiles:
+    """Cgroups of a machine whose kernel has everything.
+
+    Args:
+        tree: the machine; the directories above pods are made.
+    """
+
+    def __init__(self, tree: MachineTree) -> None:
+        self._tree = tree
+        self._group = Group(
+            10**9, 1 << 20, 0, 1 << 20, 10, 1, pages={0: 9, 1: 9}, pressure=(0.5, 0.1)
+        )
+        self._idle = extras(tree, self._group)
+        layout = tree.machine().layout
+        for directory in ("", *(layout.qos(qos) for qos in KubeQos)):
+            tree.group(directory, self._group)
+            self._write(directory)
+
+    def lay(self, document: Document) -> list[str]:
+        """Makes those of a pod; gives their directories, the pod's first."""
+        pod = pod_of(self._tree, document)
+        lay_out(self._tree, pod, self._group)
+        found = [pod.directory, *(each.directory for each in pod.containers)]
+        for directory in found:
+            self._write(directory)
+        return found
+
+    def _write(self, directory: str) -> None:
+        """Beside what a group has at least."""
+        tree = self._tree
         if tree.version is Version.V1:
-            tree.write(f"sys/fs/cgroup/memory/{directory}/memory.idle_page_stats", idle)
+            tree.write(f"sys/fs/cgroup/memory/{directory}/memory.idle_page_stats", self._idle)
         for resource, texts in KNOBS.items():
             row = CATALOGUE[resource]
             file = row.v1 if tree.version is Version.V1 else row.v2
             assert file is not None
             where = f"sys/fs/cgroup/{file.directory}/{directory}/{file.name}"
             tree.write(where, texts[tree.version] + "\n")
-    return found
 
 
 def document(number: int, containers: int) -> Document:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from koord.delivery.proto import types_of
 
 CRI: Any = types_of("cri.proto", Path(__file__).with_name("cri.proto").read_text(encoding="utf-8"))
 IMAGE, PAUSE_IMAGE = "example.test/busybox:1", "example.test/pause:1"
-_SERVICE, _SECONDS = "/runtime.v1.RuntimeService", 60.0
+_SERVICE = "/runtime.v1.RuntimeService"
+_SECONDS = 60.0 * float(os.environ.get("KOORD_NODE_PATIENCE", "1"))
 _HOST_NETWORK = 2
 
 

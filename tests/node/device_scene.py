@@ -4,10 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-import traceback
-from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +15,7 @@ from koord.delivery.nri.call_log import CallLog
 from koord.delivery.nri.plugin import PluginServices
 from koord.delivery.nri.plugin_loop import NriLoop, NriOptions
 from tests.node.cri import CriPod
+from tests.node.inside import write_figures
 from tests.node.machine import NRI_SOCKET, RealNode, until
 
 # That of /dev/null: a device that is on every machine stands in for a card.
@@ -85,15 +82,5 @@ def _made(node: RealNode) -> list[str]:
     return found
 
 
-def main() -> None:
-    """Runs the scene and writes its figures, or why there are none."""
-    order = json.loads(sys.argv[1])
-    try:
-        found = {"figures": run(RealNode(Path(order["scratch"])))}
-    except BaseException:
-        found = {"failure": traceback.format_exc()}
-    Path(order["result"]).write_text(json.dumps(found), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write_figures(lambda folder, _: run(RealNode(folder)))

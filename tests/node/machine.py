@@ -24,16 +24,19 @@ from tests.real.binaries import find
 from tests.scenes.apiserver import ApiServer
 from tests.scenes.nursery import Nursery
 
+ROOT = Path(__file__).resolve().parents[2]
 NODE = "node"
 CGROUP = Path("/sys/fs/cgroup")
 SOCKET, NRI_SOCKET = "/run/containerd/containerd.sock", "/run/nri/nri.sock"
 _PORT = 9316  # the network is its own
 _QUALITIES = ("", "/burstable", "/besteffort")
 _SECONDS = 120.0
+# By how much everything may take longer: more under emulation.
+PATIENCE = float(os.environ.get("KOORD_NODE_PATIENCE", "1"))
 _CONFIG = """\
 version = 3
 root = '{root}'
-state = '/run/containerd'
+state = '{state}'
 [grpc]
   address = '{socket}'
 [plugins.'io.containerd.cri.v1.images']
@@ -53,11 +56,14 @@ state = '/run/containerd'
   socket_path = '{nri}'
   plugin_path = '/run/nri/plugins'
   plugin_config_path = '/run/nri/conf.d'
+  plugin_registration_timeout = '{registration}s'
+  plugin_request_timeout = '{request}s'
 """
 
 
 def until(what: str, check: Callable[[], Any], seconds: float = _SECONDS) -> Any:
     """Waits for something; gives what it is."""
+    seconds *= PATIENCE
     end = time.monotonic() + seconds
     while not (found := check()):
         if time.monotonic() > end:
@@ -102,9 +108,11 @@ class RuntimeNode:
 
     Attributes:
         nri: whether the runtime offers it, from its next start on.
+        request_seconds: how long the runtime waits for koordlet.
     """
 
     nri = True
+    request_seconds = 2
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -125,39 +133,54 @@ class RuntimeNode:
 
     def start_containerd(self) -> None:
         """Starts it, and waits until it answers."""
-        config = self.folder / "containerd.toml"
+        self._start_runtime("containerd", SOCKET, nri=self.nri)
+
+    def _start_runtime(self, name: str, socket: str, *, nri: bool) -> None:
+        config = self.folder / f"{name}.toml"
         text = _CONFIG.format(
-            root=self.folder / "containerd",
-            socket=SOCKET,
+            root=self.folder / name,
+            state=Path(socket).parent,
+            socket=socket,
             pause=PAUSE_IMAGE,
             nri=NRI_SOCKET,
-            without_nri=str(not self.nri).lower(),
+            without_nri=str(not nri).lower(),
+            registration=3 * self.request_seconds,
+            request=self.request_seconds,
             cni=find_package("bridge").parent,
         )
         config.write_text(text, encoding="utf-8")
         folders = [find("containerd").parent, find_package("runc").parent]
         path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
         self._start(
-            "containerd", [str(find("containerd")), "--config", str(config)],
+            name, [str(find("containerd")), "--config", str(config)],
             PATH=path, LD_LIBRARY_PATH=libraries(),
         )  # fmt: skip
-        until("containerd answers", lambda: self._ctr("version").returncode == 0)
+        until(f"{name} answers", lambda: self._ctr("version", socket=socket).returncode == 0)
 
     def stop_containerd(self) -> None:
         """Ends it; containers go on."""
         self._end("containerd", signal.SIGTERM)
 
-    def _ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        call = [str(find("ctr")), "-a", SOCKET, "-n", "k8s.io", *arguments]
+    def _ctr(self, *arguments: str, socket: str = SOCKET) -> subprocess.CompletedProcess[str]:
+        call = [str(find("ctr")), "-a", socket, "-n", "k8s.io", *arguments]
         return subprocess.run(call, capture_output=True, text=True, check=False)
 
-    def import_images(self) -> None:
+    def import_images(self, socket: str = SOCKET) -> None:
+        """Gives a runtime the images of all tests."""
         busybox = find_package("busybox")
         for name, entry in ((IMAGE, ()), (PAUSE_IMAGE, ("/bin/sleep", "1000000"))):
             archive = self.folder / "image.tar"
             write_image(name, archive, busybox, *entry)
-            done = self._ctr("images", "import", "--snapshotter", "overlayfs", str(archive))
+            call = ("images", "import", "--snapshotter", "overlayfs", str(archive))
+            done = self._ctr(*call, socket=socket)
             assert done.returncode == 0, done.stderr
+
+    def containers(self) -> list[str]:
+        """Ids of all that it knows and of all that run, sandboxes too."""
+        return [
+            line for what in ("containers", "tasks")
+            for line in self._ctr(what, "list", "--quiet").stdout.split()
+        ]  # fmt: skip
 
     # -- all programs -------------------------------------------------------------------------
 
@@ -176,6 +199,16 @@ class RuntimeNode:
             found: dict[str, Any] = json.load(answer)
         return found
 
+    def process(self, name: str) -> int:
+        """A program's id."""
+        return self._programs[name].pid
+
+    def cpu_seconds(self, name: str) -> float:
+        """What a program has spent so far."""
+        stat = Path(f"/proc/{self.process(name)}/stat").read_text(encoding="ascii")
+        fields = stat.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def _end(self, name: str, number: signal.Signals) -> None:
         self._programs[name].send_signal(number)
         self._programs[name].wait(30)
@@ -187,12 +220,15 @@ class RealNode(RuntimeNode):
     Attributes:
         api: the API server.
         cri: the runtime.
+        schedules: whether a scheduler is to choose for pods.
     """
+
+    schedules = True
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         nursery = Nursery()
-        mount_all()
+        self.mount()
         self._make_kubepods()
         self.start_containerd()
         self.import_images()
@@ -200,6 +236,17 @@ class RealNode(RuntimeNode):
         (folder / "api").mkdir()
         self.api = ApiServer(folder / "api", nursery)
         self._put_node()
+
+    def start_second_containerd(self) -> CriClient:
+        """One without NRI, beside the first."""
+        socket = "/run/second/containerd.sock"
+        self._start_runtime("second", socket, nri=False)
+        self.import_images(socket)
+        return CriClient(socket, Path("/run/logs"))
+
+    def mount(self) -> None:
+        """Makes the mounts of a node's own."""
+        mount_all()
 
     # -- the kubelet's part --------------------------------------------------------------------
 
@@ -224,6 +271,11 @@ class RealNode(RuntimeNode):
             controller, _, file = name.partition("_")
             (CGROUP / controller / directory / f"{controller}.{file}").write_text(value)
 
+    def remove_directory(self, directory: str) -> None:
+        """Removes what :meth:`make_directory` made; the kernel refuses one that is in use."""
+        for hierarchy in (path for path in CGROUP.iterdir() if path.is_dir()):
+            (hierarchy / directory).rmdir()
+
     def read(self, file: str, directory: str) -> str:
         """What a file of a cgroup says, e.g. ``cpu.shares``."""
         hierarchy = CGROUP / file.partition(".")[0]
@@ -246,7 +298,7 @@ class RealNode(RuntimeNode):
         self.api.put("Node", NODE, status=status)
         # A node is made as one that is not ready, and no controller runs here that sees it is.
         self.api.call("PATCH", f"/api/v1/nodes/{NODE}", {"spec": {"taints": None}})
-        classes = Path("deploy/priorityclasses.yaml").read_text(encoding="utf-8")
+        classes = (ROOT / "deploy/priorityclasses.yaml").read_text(encoding="utf-8")
         for each in yaml.safe_load_all(classes):
             self.api.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", each)
 
@@ -260,6 +312,10 @@ class RealNode(RuntimeNode):
     def start_koordlet(self, gates: str = "") -> None:
         """Starts it, and waits until it serves the runtime."""
         self.begin_koordlet("--feature-gates", gates)
+        self.wait_synchronized()
+
+    def wait_synchronized(self) -> None:
+        """Waits until koordlet serves the runtime."""
         until("koordlet serves the runtime", self.is_synchronized)
 
     def begin_koordlet(self, *more: str) -> None:

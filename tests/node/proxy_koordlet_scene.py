@@ -6,25 +6,18 @@
 from __future__ import annotations
 
 import json
-import os
-import resource
 import signal
-import sys
-import time
-import traceback
 from pathlib import Path
 from typing import Any
 
 from tests.node.cri import CriPod
-from tests.node.machine import NODE, RealNode, until
+from tests.node.inside import write_figures
+from tests.node.machine import RealNode, until
 from tests.node.proxy_scene import ProxyNode, lines
 from tests.node.scene import Pods, read
 
 GATES = "OOMScoreAdj=true"
 _MIB = 1 << 20
-_STATUS = "scheduling.koordinator.sh/resource-status"
-_BATCH = {"kubernetes.io/batch-cpu": "500", "kubernetes.io/batch-memory": str(32 * _MIB)}
-_ONE = {"cpu": "1", "memory": "64Mi"}
 # Longer than koordlet ever needs, for who hangs is waited for once.
 _HOOK_SECONDS = 1.5
 
@@ -76,26 +69,9 @@ class KoordletNode(ProxyNode):
         """Whether the cluster has told koordlet of a pod."""
         return pod.uid in json.dumps(self.status()["pods"])
 
-    def make_bound(self, name: str, cpus: str) -> CriPod:
-        """An LSR pod, as a scheduler has left it."""
-        chosen = {_STATUS: json.dumps({"cpuset": cpus})}
-        return self.pods.make(
-            name, "kubepods", {"requests": _ONE, "limits": _ONE}, node=NODE,
-            labels={"koordinator.sh/qosClass": "LSR"}, priority="koord-prod",
-            annotations={"koordinator.sh/oom-score-adj": "300", **chosen},
-            cpu_shares="1024", cpu_cfs_quota_us="100000",
-        )  # fmt: skip
-
-    def make_batch(self, name: str) -> CriPod:
-        """A batch pod."""
-        return self.pods.make(
-            name, "kubepods/besteffort", {"requests": _BATCH, "limits": _BATCH}, node=NODE,
-            labels={"koordinator.sh/qosClass": "BE"}, priority="koord-batch", cpu_shares="2",
-        )  # fmt: skip
-
     def run_batch(self, name: str, *, known: bool = True) -> tuple[CriPod, str, dict[str, str]]:
         """A batch pod that runs: itself, its container, and what its cgroup says at once."""
-        pod = self.make_batch(name)
+        pod = self.pods.batch(name)
         if known:
             until("koordlet knows the pod", lambda: self.knows(pod))
         _, container = self.run(pod, cpu_shares=2, oom_score_adj=1000)
@@ -122,7 +98,7 @@ def run(node: KoordletNode) -> dict[str, Any]:
 
 
 def _bound(node: KoordletNode, found: dict[str, Any]) -> None:
-    pod = node.make_bound("bound", "1")
+    pod = node.pods.bound("bound", "1")
     until("koordlet knows the pod", lambda: node.knows(pod))
     asked = {"cpu_shares": 1024, "cpu_quota": 100_000, "cpu_period": 100_000}
     _, container = node.run(
@@ -170,26 +146,5 @@ def _beside_nri(node: KoordletNode, found: dict[str, Any]) -> None:
     found["both"] = node.status()["runtime"], node.proxy_status()
 
 
-def main() -> int:
-    """Writes figures, or what went wrong."""
-    order = json.loads(sys.argv[1])
-    folder, began = Path(order["scratch"]), time.monotonic()
-    try:
-        node = KoordletNode(folder)
-        result: dict[str, Any] = {"figures": run(node)}
-    except BaseException as error:
-        traceback.print_exc()
-        result = {"failure": f"{type(error).__name__}: {error}"}
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"{time.monotonic() - began:.1f} s, children {spent.ru_utime + spent.ru_stime:.1f} s CPU")
-    for log in sorted(folder.glob("*.log")):
-        print(f"--- {log.name}\n{log.read_text(encoding='utf-8', errors='replace')[-6000:]}")
-    Path(order["result"]).write_text(json.dumps(result), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    # Without waiting for threads of channels; what it started ends with the namespace.
-    os._exit(status)
+    write_figures(lambda folder, _: run(KoordletNode(folder)))

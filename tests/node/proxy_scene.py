@@ -7,16 +7,12 @@ The hook server is a stand-in; proxy, runtime, kernel and containers are real.
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import signal
 import socketserver
-import statistics
 import sys
 import threading
-import time
-import traceback
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,9 +24,11 @@ import grpc
 from tests.node.cri import CriClient, CriPod
 from tests.node.hook_server import StandInHookServer
 from tests.node.image import write_image
+from tests.node.inside import write_figures
 from tests.node.machine import RealNode, mount_all, until
 from tests.node.packages import find as find_package
 from tests.node.scene import read
+from tests.node.start_times import Way, compared, in_turn
 from tests.node.streaming import StreamingClient, registry
 
 PROXY_SOCKET = "/run/koord-runtimeproxy/runtimeproxy.sock"
@@ -103,12 +101,6 @@ class ProxyNode(RealNode):
     def pod_files(self) -> list[bytes]:
         """What is there."""
         return [path.read_bytes() for path in self.pod_folder.glob("*.pod")]
-
-    def proxy_cpu_seconds(self) -> float:
-        """What it has spent so far."""
-        stat = Path(f"/proc/{self._programs['proxy'].pid}/stat").read_text(encoding="ascii")
-        fields = stat.rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def proxy_status(self) -> dict[str, Any]:
         """What the proxy tells of itself."""
@@ -275,32 +267,16 @@ def _hook_server_fails(node: ProxyNode, found: dict[str, Any]) -> None:
 
 
 def _overhead(node: ProxyNode, found: dict[str, Any]) -> None:
-    """Seconds that creation and start take, without the proxy and through it, by turns."""
+    """Creation and start, without the proxy and through it."""
     pod = node.pod("many")
     sandbox = node.cri.run_pod(pod)
-    seconds: dict[str, list[float]] = {"direct": [], "proxy": []}
-    before = node.proxy_cpu_seconds()
-    for number in range(2 * int(os.environ.get("KOORD_NODE_STARTS", "8"))):
-        way = "proxy" if number % 2 else "direct"
-        client = node.cri if number % 2 else node.direct
-        began = time.perf_counter()
-        container = client.create(sandbox, pod, COMMAND, f"c{number}", cpu_shares=2)
-        client.start(container)
-        seconds[way].append(time.perf_counter() - began)
-        client.end(container)
+    ways = {"direct": Way(node.direct, sandbox, pod), "proxy": Way(node.cri, sandbox, pod)}
+    starts, before = int(os.environ.get("KOORD_NODE_STARTS", "8")), node.cpu_seconds("proxy")
+    found["milliseconds"] = compared(in_turn(ways, starts, COMMAND, cpu_shares=2), "direct")
     node.cri.remove(sandbox)
-    found["milliseconds"] = {
-        way: {
-            "p10": round(1000 * sorted(taken)[len(taken) // 10], 1),
-            "median": round(1000 * statistics.median(taken), 1),
-            "p99": round(1000 * sorted(taken)[max(0, math.ceil(0.99 * len(taken)) - 1)], 1),
-            "starts": len(taken),
-        }
-        for way, taken in seconds.items()
-    }
-    spent = node.proxy_cpu_seconds() - before
+    spent = node.cpu_seconds("proxy") - before
     # With what ends a container: five calls and six of hook servers.
-    found["proxy CPU milliseconds a container"] = round(1000 * spent / len(seconds["proxy"]), 1)
+    found["proxy CPU milliseconds a container"] = round(1000 * spent / starts, 1)
 
 
 def _nothing_left(node: ProxyNode) -> dict[str, Any] | None:
@@ -336,23 +312,5 @@ def lines(node: RealNode, pod: CriPod, count: int) -> list[str]:
     return said if len(said) >= count else []
 
 
-def main() -> int:
-    """Writes figures, or what went wrong."""
-    order = json.loads(sys.argv[1])
-    folder = Path(order["scratch"])
-    try:
-        result: dict[str, Any] = {"figures": run(ProxyNode(folder))}
-    except BaseException as error:
-        traceback.print_exc()
-        result = {"failure": f"{type(error).__name__}: {error}"}
-    for log in sorted(folder.glob("*.log")):
-        print(f"--- {log.name}\n{log.read_text(encoding='utf-8', errors='replace')[-6000:]}")
-    Path(order["result"]).write_text(json.dumps(result), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    # Without waiting for threads of channels; what it started ends with the namespace.
-    os._exit(status)
+    write_figures(lambda folder, _: run(ProxyNode(folder)))

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-import traceback
-from pathlib import Path
 from typing import Any
 
 from tests.node.cri import CriPod
+from tests.node.inside import write_figures
 from tests.node.machine import NODE, RealNode, until
 
 GATES = "OOMScoreAdj=true,GPUEnvInject=true"
@@ -20,6 +17,7 @@ _SAYS = (
 )
 COMMAND = ["/bin/sh", "-c", _SAYS]
 _MIB = 1 << 20
+BATCH = {"kubernetes.io/batch-cpu": "500", "kubernetes.io/batch-memory": str(32 * _MIB)}
 _QOS, _STATUS = "koordinator.sh/qosClass", "scheduling.koordinator.sh/resource-status"
 _GPUS = "scheduling.koordinator.sh/device-allocated"
 _FILES = ("cpu.shares", "cpu.cfs_quota_us", "memory.limit_in_bytes", "cpuset.cpus")
@@ -53,7 +51,7 @@ class Pods:
             "schedulerName": "koord-scheduler", "containers": [container],
             "priorityClassName": more.pop("priority"),
         }  # fmt: skip
-        if node := more.pop("node", ""):
+        if node := more.pop("node", "" if self._node.schedules else NODE):
             spec["nodeName"] = node
         status = {"phase": "Pending", "qosClass": quality}
         self._node.api.put("Pod", name, metadata=metadata, spec=spec, status=status)
@@ -69,6 +67,30 @@ class Pods:
     def _bound(self, name: str) -> Any:
         pod = self._node.api.get("Pod", name)
         return pod if pod["spec"].get("nodeName") else None
+
+    def bound(self, name: str, cpus: str) -> CriPod:
+        """An LSR pod, as a scheduler has left it."""
+        one = {"cpu": "1", "memory": "64Mi"}
+        return self.make(
+            name, "kubepods", {"requests": one, "limits": one}, node=NODE,
+            labels={_QOS: "LSR"}, priority="koord-prod",
+            annotations={"koordinator.sh/oom-score-adj": "300",
+                         _STATUS: json.dumps({"cpuset": cpus})},
+            cpu_shares="1024", cpu_cfs_quota_us="100000",
+        )  # fmt: skip
+
+    def batch(self, name: str) -> CriPod:
+        """A batch pod, as a scheduler has left it."""
+        return self.make(
+            name, "kubepods/besteffort", {"requests": BATCH, "limits": BATCH}, node=NODE,
+            labels={_QOS: "BE"}, priority="koord-batch", cpu_shares="2",
+        )  # fmt: skip
+
+    def delete(self, pod: CriPod) -> None:
+        """The kubelet is done with a pod: its cgroup goes, and it."""
+        self._node.remove_directory(pod.directory)
+        path = f"/api/v1/namespaces/default/pods/{pod.name}"
+        self._node.api.call("DELETE", path, {"gracePeriodSeconds": 0})
 
     def started(self, pod: CriPod, container: str) -> None:
         """The kubelet tells that its container runs."""
@@ -89,15 +111,8 @@ def run(node: RealNode) -> dict[str, Any]:
     found: dict[str, Any] = {"runtime": node.cri.version()}
     pods = Pods(node)
     node.start_koordlet(GATES)
-    node.start_scheduler()
     until("CPUs are reported", lambda: node.api.get("NodeResourceTopology", NODE))
-    bound = pods.make(
-        "bound", "kubepods",
-        {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "64Mi"}},
-        labels={_QOS: "LSR"}, priority="koord-prod",
-        annotations={"koordinator.sh/oom-score-adj": "300"},
-        cpu_shares="1024", cpu_cfs_quota_us="100000",
-    )  # fmt: skip
+    bound = _bound(node, pods)
     found["chosen"] = json.loads(bound.annotations[_STATUS])["cpuset"]
     sandbox = node.cri.run_pod(bound)
     found["bound pod quota"] = node.read("cpu.cfs_quota_us", bound.directory)
@@ -122,6 +137,20 @@ def run(node: RealNode) -> dict[str, Any]:
     return found
 
 
+def _bound(node: RealNode, pods: Pods) -> CriPod:
+    """A pod with a CPU that koord-scheduler chose; where none runs, as one has left it."""
+    if not node.schedules:
+        return pods.bound("bound", "3")
+    node.start_scheduler()
+    return pods.make(
+        "bound", "kubepods",
+        {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"cpu": "1", "memory": "64Mi"}},
+        labels={_QOS: "LSR"}, priority="koord-prod",
+        annotations={"koordinator.sh/oom-score-adj": "300"},
+        cpu_shares="1024", cpu_cfs_quota_us="100000",
+    )  # fmt: skip
+
+
 def _lines(node: RealNode, pod: CriPod, count: int) -> list[str]:
     lines = node.cri.output(pod)
     return lines if len(lines) >= count else []
@@ -130,9 +159,8 @@ def _lines(node: RealNode, pod: CriPod, count: int) -> list[str]:
 def _batch(
     node: RealNode, pods: Pods, found: dict[str, Any], name: str = "batch"
 ) -> tuple[CriPod, str]:
-    room = {"kubernetes.io/batch-cpu": "500", "kubernetes.io/batch-memory": str(32 * _MIB)}
     pod = pods.make(
-        name, "kubepods/besteffort", {"requests": room, "limits": room},
+        name, "kubepods/besteffort", {"requests": BATCH, "limits": BATCH},
         labels={_QOS: "BE"}, priority="koord-batch", cpu_shares="2",
     )  # fmt: skip
     sandbox = node.cri.run_pod(pod)
@@ -150,9 +178,8 @@ def _batch(
 
 def _beneath_a_lower_quota(node: RealNode, pods: Pods, found: dict[str, Any]) -> None:
     """On cgroup v1 the kernel takes no quota above the pod's, and runc starts no such container."""
-    room = {"kubernetes.io/batch-cpu": "500", "kubernetes.io/batch-memory": str(32 * _MIB)}
     pod = pods.make(
-        "low", "kubepods/besteffort", {"requests": room, "limits": room},
+        "low", "kubepods/besteffort", {"requests": BATCH, "limits": BATCH},
         labels={_QOS: "BE"}, priority="koord-batch", cpu_shares="2",
     )  # fmt: skip
     sandbox = node.cri.run_pod(pod)
@@ -217,23 +244,5 @@ def _runtime_is_restarted(node: RealNode, pods: Pods, found: dict[str, Any]) -> 
     found["again"] = again["again"]
 
 
-def main() -> int:
-    """Writes figures, or what went wrong."""
-    order = json.loads(sys.argv[1])
-    folder = Path(order["scratch"])
-    try:
-        result: dict[str, Any] = {"figures": run(RealNode(folder))}
-    except BaseException as error:
-        traceback.print_exc()
-        result = {"failure": f"{type(error).__name__}: {error}"}
-    for log in sorted(folder.glob("*.log")):
-        print(f"--- {log.name}\n{log.read_text(encoding='utf-8', errors='replace')[-6000:]}")
-    Path(order["result"]).write_text(json.dumps(result), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    # Without waiting for threads of channels; what it started ends with the namespace.
-    os._exit(status)
+    write_figures(lambda folder, _: run(RealNode(folder)))

@@ -7,28 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.ci import IN_CI
-from tests.node.enter import MissingNodeError, hierarchies, run_inside
-from tests.node.packages import MissingPackageError, find
-from tests.real.fixtures import need
+from tests.node.figures import figures
 
 pytestmark = pytest.mark.real
 
 
 @pytest.fixture(scope="module")
 def seen() -> Any:
-    need("containerd", "containerd-shim-runc-v2", "ctr")
-    try:
-        find("runc")
-        hierarchies()
-    except (MissingPackageError, MissingNodeError) as error:
-        if IN_CI:
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-    result = run_inside("tests.node.proxy_scene", {}, 300)
-    assert "figures" in result, result["failure"]
-    print(result["figures"])
-    return result["figures"]
+    return figures("tests.node.proxy_scene")
 
 
 def test_the_runtime_answers_through_the_proxy(seen: Any) -> None:

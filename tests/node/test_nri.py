@@ -8,27 +8,9 @@ from typing import Any
 import pytest
 
 from koord.kernels.cpuset import CPUSet
-from tests.ci import IN_CI
-from tests.node.enter import MissingNodeError, hierarchies, run_inside
-from tests.node.packages import MissingPackageError, find
-from tests.real.fixtures import need
+from tests.node.figures import figures
 
 pytestmark = pytest.mark.real
-
-
-def figures(scene: str) -> Any:
-    need("containerd", "containerd-shim-runc-v2", "ctr")
-    try:
-        find("runc")
-        hierarchies()
-    except (MissingPackageError, MissingNodeError) as error:
-        if IN_CI:
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-    result = run_inside(scene, {}, 300)
-    assert "figures" in result, result["failure"]
-    print(result["figures"])
-    return result["figures"]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from koord.cli.commands.node import status_text
 from koord.cli.terminal.output import stdout
-from tests.node.test_nri import figures
+from tests.node.figures import figures
 
 pytestmark = pytest.mark.real
 

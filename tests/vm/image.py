@@ -22,7 +22,10 @@ from tests.vm.packages import MissingVmError, Programs, cache_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 # What runs in the guest, beside koord.
-TESTS = ("tests/__init__.py", "tests/models", "tests/scenes", "tests/standins", "tests/vm")
+TESTS = (
+    "tests/__init__.py", "tests/ci.py", "tests/models", "tests/node", "tests/real", "tests/scenes",
+    "tests/standins", "tests/vm", "deploy/priorityclasses.yaml",
+)  # fmt: skip
 EXTRAS = ("kube", "agent", "sim")
 _LEFT_OUT = ("koord", "matplotlib")
 _LAYOUT = 1
@@ -47,7 +50,7 @@ def base(programs: Programs) -> Path:
         with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=".making-") as scratch:
             tree = Path(scratch) / "tree"
             _lay_base(tree, packages, programs)
-            _make(programs, tree, Path(scratch) / "image")
+            make(programs, tree, Path(scratch) / "image")
             (Path(scratch) / "image").rename(path)
     return path
 
@@ -87,7 +90,7 @@ def source(programs: Programs, folder: Path) -> Path:
     shutil.copy2(program.build(), tree / "load")
     (tree / "start").write_text(_START.format(python=_interpreter()), encoding="utf-8")
     image = folder / "source.ext4"
-    _make(programs, tree, image)
+    make(programs, tree, image)
     shutil.rmtree(tree)
     return image
 
@@ -151,11 +154,12 @@ def _lay_base(tree: Path, packages: list[Distribution], programs: Programs) -> N
     shutil.copytree(library, tree / library.relative_to("/"), ignore=left_out)
     (tree / library.relative_to("/") / "site-packages").mkdir()
     for package in packages:
-        _copy_package(package, tree / "opt/site")
+        copy_package(package, tree / "opt/site")
     _copy_libraries(tree)
 
 
-def _copy_package(package: Distribution, site: Path) -> None:
+def copy_package(package: Distribution, site: Path) -> None:
+    """Copies what an installed package imports."""
     for file in package.files or ():
         path = Path(str(package.locate_file(file)))
         # Not the scripts, which lie outside.
@@ -182,7 +186,8 @@ def _copy_libraries(tree: Path) -> None:
             shutil.copy2(name, target)
 
 
-def _make(programs: Programs, tree: Path, image: Path) -> None:
+def make(programs: Programs, tree: Path, image: Path) -> None:
+    """Writes a file system with what lies in a tree."""
     used = sum(p.lstat().st_size for p in tree.rglob("*"))
     files = sum(1 for _ in tree.rglob("*"))
     # A block for the end of each file, tables, and some room.

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -43,13 +44,14 @@ class Guest:
 
     Args:
         echo: whether its console goes to stderr as it comes.
+        disks: further ones, ``/dev/vdc`` on; nobody mounts them.
 
     Attributes:
         release: its kernel's.
         boot_seconds: from QEMU's start until Python in the guest took orders.
     """
 
-    def __init__(self, echo: bool = False) -> None:
+    def __init__(self, echo: bool = False, disks: Sequence[Path] = ()) -> None:
         self.release = ""
         self.boot_seconds = 0.0
         self._echo = echo
@@ -57,6 +59,7 @@ class Guest:
         self._orders = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._disks: list[Path] = []
+        self._more = list(disks)
         self._folder = Path(tempfile.mkdtemp(prefix="koord-vm-"))
 
     def __enter__(self) -> Guest:
@@ -149,7 +152,7 @@ class Guest:
             *("-append", _KERNEL, "-serial", "stdio"),
             *("-chardev", f"socket,id=orders,fd={theirs.fileno()}", "-serial", "chardev:orders"),
         ]
-        for disk in self._disks:
+        for disk in [*self._disks, *self._more]:
             command += ["-drive", f"file={disk},format=raw,if=virtio,readonly=on"]
         before = time.monotonic()
         self._process = subprocess.Popen(

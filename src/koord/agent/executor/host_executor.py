@@ -248,7 +248,7 @@ class HostExecutor:
         self._recheck = set()
         if not (changed or due or forced or lived):
             return due
-        known = set(self._claims.targets()) | (set(self._journal.targets()) - self._orphans)
+        known = self._claims.claimed() | (self._journal.kept() - self._orphans)
         due |= self._claims.affected(changed, known)
         if forced:
             self._forced_seconds = now

@@ -20,7 +20,7 @@ from koord.base import faults
 from koord.base.errors import Code, KoordError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, KeysView
 
 NAME = "executor.journal"
 MOST_BYTES = 256 << 20
@@ -62,6 +62,10 @@ class Journal:
     def targets(self) -> list[Target]:
         """Everything that is to be given back some day, sorted."""
         return sorted(self._originals)
+
+    def kept(self) -> KeysView[Target]:
+        """The same, in no order."""
+        return self._originals.keys()
 
     def add(self, originals: Iterable[tuple[Target, Value]]) -> None:
         """Takes originals up; the first one of a target stays. On disk after :meth:`commit`."""
@@ -115,7 +119,8 @@ class Journal:
 
     def _text(self) -> bytes:
         rows = [[*target, self._originals[target]] for target in self.targets()]
-        body = json.dumps(rows, indent=0, ensure_ascii=True).encode()
+        # Without an indent: with one the encoder is Python's own, five times as slow.
+        body = json.dumps(rows, ensure_ascii=True).encode()
         head = f"{_MAGIC} {_FORMAT} {zlib.crc32(body):08x} {self._boot}\n"
         return head.encode() + body
 

@@ -9,7 +9,7 @@ from koord.agent.executor.composition.value_resolver import OwnedClaim
 from koord.agent.executor.target import BURST, CPUS, QUOTA, Target, parent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, KeysView, Sequence
 
     from koord.agent.executor.claim import Claim
 
@@ -95,6 +95,10 @@ class ClaimIndex:
     def targets(self) -> list[Target]:
         """Every claimed target, sorted."""
         return sorted(self._claims)
+
+    def claimed(self) -> KeysView[Target]:
+        """Every claimed target, in no order."""
+        return self._claims.keys()
 
     def claimed_by(self, owners: Collection[str]) -> set[Target]:
         """What some owners claim; no owner is any."""

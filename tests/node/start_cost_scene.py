@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hooks cost a container's start by NRI: ``python -m tests.node.start_cost_scene ORDER``.
+
+Two containerds, one without NRI, make a container each in turn, beside the same koordlet.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.node.cri import CriClient
+from tests.node.inside import write_figures
+from tests.node.machine import RealNode
+from tests.node.scene import Pods, read
+from tests.node.start_times import Way, compared, in_turn
+
+_COMMAND = ["/bin/sleep", "100000"]
+_WARM = 3
+# What the kubelet asks for a batch pod, and what hooks make of it: with both alike, containers that
+# are measured differ in nothing but who said so.
+_ASKED: dict[str, Any] = {"cpu_shares": 2, "oom_score_adj": 1000}
+_ALIKE: dict[str, Any] = {
+    "cpu_shares": 512, "cpu_quota": 50_000, "cpu_period": 100_000,
+    "memory_limit_in_bytes": 32 << 20, "oom_score_adj": 1000,
+}  # fmt: skip
+
+
+def run(folder: Path, order: dict[str, Any]) -> dict[str, Any]:
+    """Times, what koordlet spent, and that its hooks served the one and not the other."""
+    node = RealNode(folder)
+    plain = node.start_second_containerd()
+    node.begin_koordlet("--feature-gates", "OOMScoreAdj=true", "-v", "2")
+    node.wait_synchronized()
+    pods = Pods(node)
+    ways = {
+        name: _way(client, pods, name) for name, client in (("plain", plain), ("NRI", node.cri))
+    }
+    found: dict[str, Any] = {"shares": {name: _shares(node, way) for name, way in ways.items()}}
+    in_turn(ways, _WARM, _COMMAND, **_ALIKE)
+    before, calls = _cpu(node), _calls(node)
+    taken = in_turn(ways, order["starts"], _COMMAND, **_ALIKE)
+    # With what ends a container; koordlet's with all that it does otherwise in this time.
+    found["CPU ms a container"] = {
+        name: round(1000 * (now - before[name]) / order["starts"], 2)
+        for name, now in _cpu(node).items()
+    }
+    found["calls"] = {name: count - calls[name] for name, count in _calls(node).items()}
+    found["milliseconds"] = compared(taken, "plain")
+    found["last calls"] = node.status()["runtime"]["calls"]
+    return found
+
+
+def _way(client: CriClient, pods: Pods, name: str) -> Way:
+    pod = pods.batch(f"cost-{name.lower()}")
+    return Way(client, client.run_pod(pod), pod)
+
+
+def _shares(node: RealNode, way: Way) -> str:
+    container = way.client.create(way.sandbox, way.pod, _COMMAND, **_ASKED)
+    way.client.start(container)
+    found = read(node, way.pod, container)["cpu.shares"]
+    way.client.end(container)
+    return found
+
+
+def _cpu(node: RealNode) -> dict[str, float]:
+    """Seconds, of the runtime with NRI, that without, and koordlet."""
+    programs = {"NRI": "containerd", "plain": "second", "koordlet": "koordlet"}
+    return {name: node.cpu_seconds(program) for name, program in programs.items()}
+
+
+def _calls(node: RealNode) -> dict[str, int]:
+    return {each["method"]: each["count"] for each in node.status()["runtime"]["calls"]}
+
+
+if __name__ == "__main__":
+    write_figures(run)
