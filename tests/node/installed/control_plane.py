@@ -24,7 +24,7 @@ from tests.node.installed.dns import serve
 
 DNS_ADDRESS = "10.96.0.10"
 _PAUSE_SECONDS = 0.2
-STORY_SECONDS = 420.0
+STORY_SECONDS = 600.0
 
 
 class BareCluster(Cluster):

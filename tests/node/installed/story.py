@@ -65,18 +65,18 @@ def become_ready(world: Operator) -> None:
 def install(world: Operator) -> None:
     """The chart, its tests, and what runs then."""
     began = time.monotonic()
-    world.helm("install", "koord", CHART, *_values(world, VALUES), "--wait", "--timeout", "150s")
+    world.helm("install", "koord", CHART, *_values(world, VALUES), "--wait", "--timeout", "240s")
     world.found["install seconds"] = round(time.monotonic() - began, 1)
     world.say("the chart is installed")
     world.found["components"] = world.pods(SYSTEM, "", "app.kubernetes.io/part-of=koord")
-    world.found["helm test"] = world.helm("test", "koord", "--timeout", "90s", "--logs")
+    world.found["helm test"] = world.helm("test", "koord", "--timeout", "90s")
     world.say("helm test")
     until("koordlet serves the runtime", lambda: world.node.status()["runtime"]["synchronized"])
 
 
 def _upgrade(world: Operator, values: dict[str, Any]) -> None:
     given = _values(world, values)
-    world.helm("upgrade", "koord", CHART, *given, "--wait", "--timeout", "150s")
+    world.helm("upgrade", "koord", CHART, *given, "--wait", "--timeout", "240s")
 
 
 def _values(world: Operator, values: dict[str, Any]) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ def leave(world: Operator) -> None:
     _upgrade(world, _LEAVING)
     until("nothing is offered", lambda: not world.amount(_BATCH_CPU))
     world.say("nothing is offered any more")
-    world.helm("uninstall", "koord", "--wait", "--timeout", "150s")
+    world.helm("uninstall", "koord", "--wait", "--timeout", "240s")
     until("all pods are gone", lambda: not world.all_pods())
     proxied.take_proxy_away(world)
     world.say("the release is gone")
