@@ -13,7 +13,13 @@ from tests.deploy.units import proxy_command
 from tests.node.installed.node import Operator
 from tests.node.machine import until
 
-SETTINGS: dict[str, Any] = {"hostDirs": {"koordProxyRegisterDir": "/etc/runtime/hookserver.d"}}
+# From here on koordlet has the runtime's seccomp profile, and its capabilities but SYS_RESOURCE:
+# a machine that is a guest itself may have none to give.
+SETTINGS: dict[str, Any] = {
+    "hostDirs": {"koordProxyRegisterDir": "/etc/runtime/hookserver.d"},
+    "privileged": False,
+    "capabilities": ["DAC_OVERRIDE", "KILL", "PERFMON", "SYS_PTRACE"],
+}
 _PORT = 9318
 _BATCH_CPU = "kubernetes.io/batch-cpu"
 _FILES = ("cpu.shares", "cpu.cfs_quota_us", "memory.limit_in_bytes")

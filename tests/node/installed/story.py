@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -66,6 +67,7 @@ def install(world: Operator) -> None:
     """The chart, its tests, and what runs then."""
     began = time.monotonic()
     world.helm("install", "koord", CHART, *_values(world, VALUES), "--wait", "--timeout", "240s")
+    _await_agent(world)
     world.found["install seconds"] = round(time.monotonic() - began, 1)
     world.say("the chart is installed")
     world.found["components"] = world.pods(SYSTEM, "", "app.kubernetes.io/part-of=koord")
@@ -77,6 +79,12 @@ def install(world: Operator) -> None:
 def _upgrade(world: Operator, values: dict[str, Any]) -> None:
     given = _values(world, values)
     world.helm("upgrade", "koord", CHART, *given, "--wait", "--timeout", "240s")
+    _await_agent(world)
+
+
+def _await_agent(world: Operator) -> None:
+    """helm does not wait for as many nodes of a DaemonSet as may be without it meanwhile."""
+    world.kubectl("rollout", "status", "daemonset/koordlet", f"--namespace={SYSTEM}")
 
 
 def _values(world: Operator, values: dict[str, Any]) -> tuple[str, ...]:
@@ -144,6 +152,9 @@ def leave(world: Operator) -> None:
     found = world.pods(SYSTEM, "", "app.kubernetes.io/part-of=koord")
     world.found["components later"] = found
     world.found["logs"] = traces.troubles(world, found)
+    world.found["confinement"] = {
+        pod["metadata"]["labels"]["koord-app"]: traces.confinement(pod) for pod in found
+    }
     world.kubectl("delete", "--wait=true", "namespace", "analytics")
     world.kubectl("delete", "--wait=true", "deployment", "web")
     world.kubectl("delete", "--all", "clustercolocationprofiles")
@@ -159,14 +170,11 @@ def leave(world: Operator) -> None:
 def compare(world: Operator) -> None:
     """What is there that was not before, and the reverse."""
     before = world.found["before"]
-
-    def alike() -> bool:
-        return traces.different(before, traces.taken(world)) == {}
-
-    try:
-        until("all is as before", alike, traces.PATIENCE_SECONDS)
-    except AssertionError:
-        print("something is left")
+    with contextlib.suppress(AssertionError):  # what is not as before is told below
+        until(
+            "pods are put away", lambda: traces.settled(before, traces.taken(world)),
+            traces.PATIENCE_SECONDS,
+        )  # fmt: skip
     world.found["left"] = traces.different(before, traces.taken(world))
     world.say("compared")
 

@@ -17,9 +17,11 @@ from tests.node.machine import CGROUP
 PATIENCE_SECONDS = 75.0
 Trace = dict[str, dict[str, str]]
 _COME_AND_GO = ("/api/v1/events", "/apis/events.k8s.io/v1/events", "/api/v1/componentstatuses")
+_HEARTBEATS = "kube-node-lease"
 _KUBEPODS = ("kubepods", "kubepods/burstable", "kubepods/besteffort")
 # What the kernel counts there.
 _COUNTED = ("usage", "failcnt", "procs", "tasks", "force_empty", "event_control", "reset_stats")
+_OTHERS = ("devices",)  # hierarchies in which the runtime makes a directory with the first pod
 _PLACES = ("/run/*koord*", "/var/lib/*koord*", "/var/log/*koord*", "/etc/*koord*")
 
 
@@ -33,6 +35,7 @@ def taken(world: Operator) -> Trace:
             for path, listed in found.items()
             if path not in _COME_AND_GO
             for each in listed
+            if each["metadata"].get("namespace") != _HEARTBEATS
         },
         "node": _face(node),
         "cgroups": dict(_settings()),
@@ -54,6 +57,11 @@ def different(before: Trace, after: Trace) -> dict[str, list[str]]:
     return found
 
 
+def settled(before: Trace, after: Trace) -> bool:
+    """Whether kubelet and runtime have put away what pods had."""
+    return not {"cgroups", "mounts", "processes"} & set(different(before, after))
+
+
 def quota_of_batch() -> int:
     """Microseconds of a period that all batch may run together; -1 without a limit."""
     file = CGROUP / "cpu/kubepods/besteffort/cpu.cfs_quota_us"
@@ -70,6 +78,15 @@ def troubles(world: Operator, pods: list[Document]) -> list[str]:
     ]
 
 
+def confinement(pod: Document) -> dict[str, str]:
+    """What the kernel says of the first process of a pod's container."""
+    container = pod["status"]["containerStatuses"][0]["containerID"].partition("://")[2]
+    (folder,) = (CGROUP / "memory").glob(f"kubepods/**/pod{pod['metadata']['uid']}/{container}")
+    first = min(map(int, _text(folder / "cgroup.procs").split()))
+    found = _process(Path("/proc", str(first)))
+    return {key: found[key] for key in ("Uid", "CapEff", "NoNewPrivs", "Seccomp")}
+
+
 def _face(node: Document) -> dict[str, str]:
     metadata = node["metadata"]
     return {
@@ -82,7 +99,7 @@ def _face(node: Document) -> dict[str, str]:
 
 def _settings() -> Iterator[tuple[str, str]]:
     """Of the directories that outlive pods."""
-    for hierarchy in sorted(path for path in CGROUP.iterdir() if path.is_dir()):
+    for hierarchy in sorted(path for path in CGROUP.iterdir() if path.name not in _OTHERS):
         for directory in _KUBEPODS:
             for file in sorted((hierarchy / directory).glob("*.*")):
                 if file.stat().st_mode & 0o200 and not any(w in file.name for w in _COUNTED):
@@ -103,8 +120,14 @@ def _mounts() -> list[str]:
 
 
 def _programs() -> Counter[str]:
-    names = (_text(file) for file in Path("/proc").glob("[0-9]*/comm"))
-    return Counter(name for name in names if name != "findmnt")
+    """All but those that have ended and that nobody has asked for."""
+    found = map(_process, (file.parent for file in Path("/proc").glob("[0-9]*/status")))
+    return Counter(each["Name"] for each in found if each and not each["State"].startswith("Z"))
+
+
+def _process(folder: Path) -> dict[str, str]:
+    lines = _text(folder / "status").splitlines()
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
 
 
 def _below(place: str) -> Iterator[Path]:
