@@ -211,25 +211,25 @@ class CertificateKeeper:
     async def _published(self, configurations: list[_Found], authorities: bytes) -> list[_Found]:
         return [await self._made_right(each, authorities) for each in configurations]
 
-    async def _made_right(self, found: _Found, authorities: bytes) -> _Found:
+    async def _made_right(self, entry: _Found, authorities: bytes) -> _Found:
         """An entry as it is then; once more on what somebody else made of it meanwhile."""
         for last in (False, True):
             wanted = desired(
-                found.document, self._paths, self._address, authorities, answering=self._answering()
+                entry.document, self._paths, self._address, authorities, answering=self._answering()
             )
-            if wanted == found.document:
+            if wanted == entry.document:
                 break
             try:
-                return found._replace(document=await self._updated(found.which, wanted))
+                return entry._replace(document=await self._updated(entry.which, wanted))
             except ApiError as error:
                 if error.http_status not in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
                     raise
                 # An upgrade of the release writes them, too.
-                newer = await self._watched.fresh(found.which)
+                newer = await self._watched.fresh(entry.which)
                 if last or newer is None:
                     raise
-                found = found._replace(document=newer)
-        return found
+                entry = entry._replace(document=newer)
+        return entry
 
     async def _updated(self, which: NamedObject, wanted: Document) -> Document:
         written: Document = await self._client.update(wanted, kind=which.kind)
