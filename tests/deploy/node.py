@@ -18,7 +18,8 @@ from pathlib import Path
 from tests.deploy.admin import Admin, Document, RefusedError
 from tests.deploy.container import Container, Surroundings
 from tests.deploy.image import Images
-from tests.deploy.pod_network import NODE_ADDRESS, PodNetwork, ServiceAddresses
+from tests.deploy.pod_network import NODE_ADDRESS, PodNetwork
+from tests.deploy.services import Services
 from tests.deploy.volumes import Volumes
 from tests.real.plane import RealControlPlane
 
@@ -53,7 +54,7 @@ class TestNode:
         self._plane, self._folder, self._host = plane, folder, host
         self._admin = Admin(plane)
         self._network = network
-        self._services = ServiceAddresses(plane.port)
+        self._services = Services(self._admin, plane.port)
         self._hosts = folder / "hosts"
         self._hosts.write_text("127.0.0.1 localhost\n", encoding="utf-8")
         self.pods: dict[str, RunningPod] = {}
@@ -192,25 +193,9 @@ class TestNode:
             self._admin.delete(_path(pod), gracePeriodSeconds=0)
 
     def _lead_services(self) -> None:
-        ready: dict[str, list[Document]] = {}
-        for each in self._admin.items("/apis/discovery.k8s.io/v1/endpointslices"):
-            metadata = each["metadata"]
-            name = (metadata.get("labels") or {}).get("kubernetes.io/service-name", "")
-            ready.setdefault(f"{name}.{metadata['namespace']}", []).append(each)
-        lines = ["127.0.0.1 localhost"]
-        for service in self._admin.items("/api/v1/services"):
-            metadata, spec = service["metadata"], service["spec"]
-            name = f"{metadata['name']}.{metadata['namespace']}"
-            address = spec.get("clusterIP", "None")
-            for port in spec.get("ports") or ():
-                found = _endpoints(ready.get(name, []), port.get("name", ""))
-                if address == "None":
-                    lines += [f"{found[0][0]} {name}.svc"] if found else []
-                elif name != "kubernetes.default":
-                    self._services.lead((address, port["port"]), found)
-            if address != "None":
-                lines.append(f"{address} {name}.svc")
-        text = "\n".join([*lines, ""])
+        names = self._services.look()
+        lines = [f"{address} {name}.svc" for name, address in names.items()]
+        text = "\n".join(["127.0.0.1 localhost", *lines, ""])
         # In place, for it is mounted: whoever reads it meanwhile finds it empty.
         if text != self._hosts.read_text(encoding="utf-8"):
             self._hosts.write_text(text, encoding="utf-8")
@@ -218,14 +203,3 @@ class TestNode:
 
 def _path(pod: Document) -> str:
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
-
-
-def _endpoints(slices: list[Document], port: str) -> list[tuple[str, int]]:
-    return [
-        (endpoint["addresses"][0], number["port"])
-        for each in slices
-        for endpoint in each.get("endpoints") or ()
-        if (endpoint.get("conditions") or {}).get("ready")
-        for number in each.get("ports") or ()
-        if number.get("name", "") == port
-    ]

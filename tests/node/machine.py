@@ -78,13 +78,17 @@ def mount(*arguments: str) -> None:
 
 
 def mount_cgroups() -> None:
-    """Cgroups from here down, where others expect those of the whole machine."""
+    """Cgroups from here down, where others expect those of the whole machine.
+
+    What the machine has mounted nowhere a process is not moved in: what is made there would stay.
+    """
+    mounted = {path.name for path in CGROUP.iterdir()}
     mount("--make-rshared", "/")
     mount("-t", "tmpfs", "-o", "mode=755", "cgroup", str(CGROUP))
     for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
         name = line.split(":", 2)[1]
-        if name:
-            folder = CGROUP / name.removeprefix("name=")
+        folder = CGROUP / name.removeprefix("name=")
+        if name and folder.name in mounted:
             folder.mkdir()
             named = f"none,{name}" if name.startswith("name=") else name
             mount("-t", "cgroup", "-o", named, "cgroup", str(folder))

@@ -99,6 +99,12 @@ class RealControlPlane:
 
     A context manager: on leaving it every program that it started has ended, by process id.
 
+    Args:
+        folder: for state, certificates and logs.
+        api_flags: of kube-apiserver, beside those here.
+        server_addresses: under which its certificate is good as well.
+        accounts: whether pods get the token of their service account.
+
     Attributes:
         port: of the API server on 127.0.0.1; the same after `restart`.
         kubeconfig: for the administrator, mode 0600.
@@ -111,6 +117,7 @@ class RealControlPlane:
         *,
         api_flags: tuple[str, ...] = (),
         server_addresses: tuple[str, ...] = (),
+        accounts: bool = False,
     ) -> None:
         self.folder = folder
         self._server_addresses = server_addresses
@@ -119,7 +126,9 @@ class RealControlPlane:
         self.programs: dict[str, Program] = {}
         self._make_credentials()
         self._etcd_port = free_port()
-        self._api_flags = api_flags
+        # Pods need no service account: the embedded server has none to give.
+        without = () if accounts else ("--disable-admission-plugins=ServiceAccount",)
+        self._api_flags = (*without, *api_flags)
 
     def __enter__(self) -> RealControlPlane:
         atexit.register(self.stop)
@@ -344,8 +353,6 @@ class RealControlPlane:
             "service-account-key-file": accounts,
             "service-account-signing-key-file": accounts,
             "service-cluster-ip-range": "10.96.0.0/16",
-            # Pods need no service account: the embedded server has none to give.
-            "disable-admission-plugins": "ServiceAccount",
             "requestheader-client-ca-file": self._front.certificate,
             "requestheader-allowed-names": "front-proxy",
             "requestheader-username-headers": "X-Remote-User",

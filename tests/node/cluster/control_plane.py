@@ -15,6 +15,7 @@ import subprocess
 import sys
 import traceback
 import urllib.request
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,19 +52,17 @@ class Cluster:
 
     Args:
         folder: for state, certificates, kubeconfigs and logs.
+        options: of its control plane.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **options: Any) -> None:
         self.folder = folder
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
-        self.plane = RealControlPlane(folder, api_flags=_api_flags(folder))
+        self.plane = RealControlPlane(folder, api_flags=_api_flags(folder), **options)
 
     def start(self) -> None:
         """Starts all, and waits until it serves."""
-        self.plane.__enter__()
-        self.plane.authority.issue("kubelet", server=True, addresses=(ADDRESS,))
-        self.plane.authority.issue(f"system:node:{NODE}", organization="system:nodes")
-        self._write_kubelet_config()
+        self.start_plane()
         self.plane.start_controller_manager(f"--controllers={','.join(_CONTROLLERS)}")
         names = (f"--filename=deploy/{name}" for name in _MANIFESTS)
         self.kubectl("apply", "--server-side", *names)
@@ -78,6 +77,13 @@ class Cluster:
         )
         for name, port in (("manager", 8000), ("scheduler", 10251)):
             until(f"koord-{name} is ready", partial(self._is_ready, port))
+
+    def start_plane(self) -> None:
+        """The API server, and what a kubelet needs to join it."""
+        self.plane.__enter__()
+        self.plane.authority.issue("kubelet", server=True, addresses=(ADDRESS,))
+        self.plane.authority.issue(f"system:node:{NODE}", organization="system:nodes")
+        self._write_kubelet_config()
 
     def kubectl(self, *arguments: str) -> str:
         """What kubectl says."""
@@ -136,6 +142,7 @@ def _api_flags(folder: Path) -> tuple[str, ...]:
         # Beside RBAC, as every usual cluster has it.
         "--authorization-mode=Node",
         "--enable-admission-plugins=NodeRestriction",
+        "--allow-privileged=true",
     )
 
 
@@ -161,32 +168,33 @@ def make_directories() -> list[Path]:
     return made
 
 
-def run_node(order: dict[str, Any], made: list[Path]) -> None:
-    """Runs the story on the node to its end."""
+def run_node(order: dict[str, Any], made: list[Path], story: str, seconds: float) -> None:
+    """Runs a story on the node to its end."""
 
     def move() -> None:
         for folder in made:
             (folder / "cgroup.procs").write_text(str(os.getpid()))
 
-    call = [*_UNSHARE, sys.executable, "-m", "tests.node.cluster.story", json.dumps(order)]
+    call = [*_UNSHARE, sys.executable, "-m", story, json.dumps(order)]
     subprocess.run(
-        call, check=True, stdin=subprocess.DEVNULL, preexec_fn=move, timeout=_STORY_SECONDS,
+        call, check=True, stdin=subprocess.DEVNULL, preexec_fn=move, timeout=seconds,
         env={**os.environ, "TMPDIR": order["scratch"]},
     )  # fmt: skip
 
 
-def main() -> int:
-    """Writes figures, or what went wrong."""
+def play(make: Callable[[Path], Cluster], story: str, seconds: float = _STORY_SECONDS) -> int:
+    """Makes a cluster and runs a story on its node; writes figures, or what went wrong."""
     order = json.loads(sys.argv[1])
     folder = Path(order["scratch"], "cluster")
     folder.mkdir()
-    cluster = Cluster(folder)
+    cluster = make(folder)
     try:
         mount_cgroups()
         make_network()
         made = make_directories()
         cluster.start()
-        run_node({**order, "cluster": str(folder), "port": cluster.plane.port}, made)
+        order |= {"cluster": str(folder), "port": cluster.plane.port}
+        run_node(order, made, story, seconds)
     except BaseException as error:
         traceback.print_exc()
         result = {"failure": f"{type(error).__name__}: {error}"}
@@ -196,7 +204,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    status = main()
+    status = play(Cluster, "tests.node.cluster.story")
     sys.stdout.flush()
     # What it started ends with the namespace.
     os._exit(status)

@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -163,16 +163,16 @@ STEPS: tuple[Callable[[Visitor], None], ...] = (
 )  # fmt: skip
 
 
-def main() -> int:
-    """Writes figures, and what went wrong."""
+def tell(kind: type[Visitor], steps: Iterable[Callable[[Any], None]]) -> int:
+    """Plays steps; writes figures, and what went wrong."""
     order = json.loads(sys.argv[1])
-    visitor = Visitor(order)
+    visitor = kind(order)
     result: dict[str, Any] = {"figures": visitor.found}
     try:
         # For good: what reads its files ends with the namespace.
         OwnMachine(CGROUP, MEMORY_BYTES).__enter__()
         visitor.begin()
-        for step in STEPS:
+        for step in steps:
             step(visitor)
     except BaseException as error:
         traceback.print_exc()
@@ -185,7 +185,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    status = main()
+    status = tell(Visitor, STEPS)
     sys.stdout.flush()
     # What it started ends with the namespace.
     os._exit(status)

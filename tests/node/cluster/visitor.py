@@ -20,7 +20,7 @@ Document = dict[str, Any]
 _MANIFESTS = Path(__file__).with_name("manifests")
 _ADMIN_SECONDS = 60.0
 # Of what koord's programs log, what nobody should have to read.
-_TROUBLES = ("Traceback", "message=failed", "claim refused", "EINVAL", "level=error")
+TROUBLES = ("Traceback", "message=failed", "claim refused", "EINVAL", "level=error")
 
 
 class Visitor:
@@ -34,6 +34,8 @@ class Visitor:
         node: the node.
     """
 
+    kind: type[KubeletNode] = KubeletNode
+
     def __init__(self, order: dict[str, Any]) -> None:
         self._cluster = Path(order["cluster"])
         tls = ssl.create_default_context(cafile=self._cluster / "authority.crt")
@@ -41,7 +43,7 @@ class Visitor:
         self._api = Api(order["port"], tls)
         self.found: dict[str, Any] = {}
         self._began = time.monotonic()
-        self.node = KubeletNode(Path(order["scratch"]), self._cluster)
+        self.node = self.kind(Path(order["scratch"]), self._cluster)
 
     def begin(self) -> None:
         """Starts the runtime."""
@@ -132,5 +134,5 @@ class Visitor:
             for log in logs
             if log.is_file()
             for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
-            if any(word in line for word in _TROUBLES)
+            if any(word in line for word in TROUBLES)
         ]

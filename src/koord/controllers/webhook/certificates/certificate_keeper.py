@@ -209,23 +209,30 @@ class CertificateKeeper:
         return now - self._trusted_since[1] >= TRUSTED_FOR_SECONDS
 
     async def _published(self, configurations: list[_Found], authorities: bytes) -> list[_Found]:
-        written = []
-        for each in configurations:
+        return [await self._made_right(each, authorities) for each in configurations]
+
+    async def _made_right(self, entry: _Found, authorities: bytes) -> _Found:
+        """An entry as it is then; once more on what somebody else made of it meanwhile."""
+        for last in (False, True):
             wanted = desired(
-                each.document, self._paths, self._address, authorities, answering=self._answering()
+                entry.document, self._paths, self._address, authorities, answering=self._answering()
             )
-            if wanted != each.document:
-                wanted = await self._updated(each.which, wanted)
-            written.append(each._replace(document=wanted))
-        return written
+            if wanted == entry.document:
+                break
+            try:
+                return entry._replace(document=await self._updated(entry.which, wanted))
+            except ApiError as error:
+                if error.http_status not in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+                    raise
+                # An upgrade of the release writes them, too.
+                newer = await self._watched.fresh(entry.which)
+                if last or newer is None:
+                    raise
+                entry = entry._replace(document=newer)
+        return entry
 
     async def _updated(self, which: NamedObject, wanted: Document) -> Document:
-        try:
-            written: Document = await self._client.update(wanted, kind=which.kind)
-        except ApiError as error:
-            if error.http_status in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
-                await self._watched.fresh(which)
-            raise
+        written: Document = await self._client.update(wanted, kind=which.kind)
         self._watched.keep(which, written)
         _LOG.info("configuration written", extra=log.fields(kind=which.kind.name))
         return written
