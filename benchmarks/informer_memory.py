@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an informer over many pods costs: ``python -m benchmarks.informer_memory --pods 100000``.
 
-The pods are those of ``tests.kube.pods``; they come over a transport that makes each page when it
+``--of`` says what is kept of each: what koord-scheduler and koord-manager keep, what
+koord-descheduler does, or all that :class:`koord.api.Pod` has. The pods are those of
+``tests.kube.pods``; they come over a transport that makes each page when it
 is asked for, so that the difference of resident memory before and after is the informer's: its
 cache, its tables of shared parts, what the allocator keeps for it. Prints one JSON document.
 """
@@ -16,12 +18,19 @@ import time
 from pathlib import Path
 
 from koord.api import Pod
+from koord.controllers.cluster.trimmed_pods import TrimmedPod
+from koord.controllers.descheduler.pod_projection import DeschedulerPod
 from koord.kube.client import Client
 from koord.kube.informers.informer import Informer
 from koord.kube.transport.messages import Request, Response, Stream
 from tests.kube.pods import pages
 
 WARM_UP_PODS = 500
+KEPT: dict[str, type[Pod]] = {
+    "scheduler": TrimmedPod,
+    "descheduler": DeschedulerPod,
+    "whole": Pod,
+}
 
 
 class Pages:
@@ -84,12 +93,12 @@ async def synced(
     return informer, seconds
 
 
-def measure(pods: int, share: bool) -> dict[str, float]:
+def measure(pods: int, share: bool, project: type[Pod]) -> dict[str, float]:
     """Bytes and CPU microseconds a pod."""
-    asyncio.run(synced(WARM_UP_PODS, 1, share))
+    asyncio.run(synced(WARM_UP_PODS, 1, share, project))
     gc.collect()
     before = resident_bytes()
-    informer, seconds = asyncio.run(synced(pods, 7, share))
+    informer, seconds = asyncio.run(synced(pods, 7, share, project))
     gc.collect()
     after = resident_bytes()
     assert len(informer) == pods
@@ -104,8 +113,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pods", type=int, default=100_000)
     parser.add_argument("--plain", action="store_true", help="without sharing equal parts")
+    parser.add_argument("--of", choices=KEPT, default="scheduler", help="what is kept of each pod")
     given = parser.parse_args()
-    print(json.dumps(measure(given.pods, not given.plain)))
+    print(json.dumps(measure(given.pods, not given.plain, KEPT[given.of])))
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def test_a_change_that_every_node_and_node_slo_is_written_for(record: Record) ->
     """The same, to the last patch of node, zones and NodeSLO, without what the API does."""
     changes = [{"reclaim": 30, "burst": 400}, {"reclaim": 60, "burst": 500}]
     every = dict.fromkeys(("Node", "NodeResourceTopology", "NodeSLO"), SMALL)
-    record("manager: a ConfigMap change, three patches a node", _path(changes, every), 6)
+    record("manager: a ConfigMap change, three patches a node", _path(changes, every), 10)
 
 
 def _path(changes: list[dict[str, int]], writes: dict[str, int]) -> Ratio:

@@ -28,6 +28,7 @@ from koord.base.memory import garbage_collection, text_cache
 from koord.controllers.cluster import bounded_table, node_labels, pods, resource_columns
 from koord.controllers.descheduler.migration.course import surges
 from koord.controllers.descheduler.predicates import fit_columns
+from koord.controllers.manager.noderesource.writers import decided_patches
 from koord.controllers.manager.overcommit.objects import pod_term_cache
 from koord.controllers.scheduler.cycles import binder, scheduling_loop
 from koord.controllers.scheduler.explain import attempt_history
@@ -121,6 +122,10 @@ NUMBERS: dict[str, list[str]] = {
     ],
     "rows of pods of koord-manager": [
         number(pod_term_cache._MOST), mib(default(pod_term_cache.PodTermCache.__init__, "size")),
+    ],
+    "zones as text": [
+        number(decided_patches.MOST_TEMPLATES),
+        kib(decided_patches.LONGEST_ZONES),
     ],
     "label keys and values": [f"two values a row and {node_labels._UNUSED} more"],
     "pods of a node with a limit of their own": [number(network_classes.MOST_OWN_CLASSES)],

@@ -17,6 +17,7 @@ KEYS = st.sampled_from("abcd")
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("add"), KEYS, st.integers(0, 2)),
+        st.tuples(st.just("add_all"), st.lists(KEYS).map(tuple), st.none()),
         st.tuples(st.just("add_after"), KEYS, st.sampled_from([0.0, 0.25, 1.0, 3.0])),
         st.tuples(st.just("fail"), KEYS, st.integers(1, 60)),
         st.tuples(st.just("forget"), KEYS, st.none()),
@@ -38,6 +39,10 @@ def test_every_history_gives_what_the_model_gives(steps: list[tuple]) -> None:
             if step == "add":
                 queue.add(key, value)
                 model.add(key, value)
+            elif step == "add_all":
+                queue.add_all(key)
+                for each in key:
+                    model.add(each, 0)
             elif step == "add_after":
                 queue.add_after(key, value)
                 model.add_after(key, value)

@@ -75,6 +75,8 @@ class Controller(Generic[K]):
         self._reconcile = reconcile
         self._workers = workers
         self._runs = metrics.runs
+        # Looking up a child by its labels costs more than counting.
+        self._children: dict[str, Metric] = {}
         self._supervisor = supervisor or Supervisor(name)
         self._log = log.get(f"controller.{name}")
 
@@ -118,13 +120,19 @@ class Controller(Generic[K]):
             self._failed(key, error, "failed")
             self.queue.add_rate_limited(key)
         else:
-            self._runs.labels(self.name, "requeued" if again is not None else "done").inc()
+            self._count("requeued" if again is not None else "done")
             self.queue.forget(key)
             if again is not None:
                 self.queue.add_after(key, again)
 
+    def _count(self, result: str) -> None:
+        child = self._children.get(result)
+        if child is None:
+            child = self._children[result] = self._runs.labels(self.name, result)
+        child.inc()
+
     def _failed(self, key: K, error: Exception, result: str) -> None:
-        self._runs.labels(self.name, result).inc()
+        self._count(result)
         failures = self.queue.num_requeues(key) + 1
         told = log.fields(
             controller=self.name,

@@ -10,8 +10,8 @@ of 100. All waiting is the event loop's, so that virtual time drives it.
 from __future__ import annotations
 
 import asyncio
-import heapq
-from collections.abc import Hashable
+from collections import deque
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import WeakSet
 
@@ -132,9 +132,10 @@ class WorkQueue(Generic[K]):
         self._retries = metrics.retries.labels(name)
         self._waited = metrics.waited.labels(name)
         self._worked = metrics.worked.labels(name)
-        # What waits: key to (negated priority, order, since). The heap may hold stale entries too.
+        # What waits: key to (priority, order, since); and by priority, orders with their keys as
+        # they came, stale ones too.
         self._waiting: dict[K, tuple[int, int, float]] = {}
-        self._heap: list[tuple[int, int, K]] = []
+        self._lines: dict[int, deque[tuple[int, K]]] = {}
         self._order = 0
         self._processing: dict[K, float] = {}
         # Added while being processed: key to priority.
@@ -172,8 +173,23 @@ class WorkQueue(Generic[K]):
         if key not in self._waiting:
             self._adds.inc()
             self._enqueue(key, priority, _loop().time())
-        elif -priority < self._waiting[key][0]:
+        elif priority > self._waiting[key][0]:
             self._enqueue(key, priority, self._waiting[key][2])
+
+    def add_all(self, keys: Iterable[K]) -> None:
+        """Adds many keys, as :meth:`add` does one after the other."""
+        if self._shut:
+            return
+        now, added = _loop().time(), 0
+        for key in keys:
+            if key in self._processing or key in self._waiting:
+                self.add(key)
+                continue
+            self._enter(key, 0, now)
+            added += 1
+        self._adds.inc(added)
+        self._depth.set(len(self._waiting))
+        self._wake(self._getters, added)
 
     def add_after(self, key: K, seconds: float) -> None:
         """Adds a key later; of several such wishes for a key the earliest counts."""
@@ -222,9 +238,13 @@ class WorkQueue(Generic[K]):
                 raise ShutDown(self.name)
             await self._wait(self._getters)
         while True:
-            negated, order, key = heapq.heappop(self._heap)
+            priority = max(self._lines)
+            line = self._lines[priority]
+            order, key = line.popleft()
+            if not line:
+                del self._lines[priority]
             entry = self._waiting.get(key)
-            if entry is not None and entry[:2] == (negated, order):
+            if entry is not None and entry[1] == order:
                 break
         del self._waiting[key]
         now = _loop().time()
@@ -274,10 +294,16 @@ class WorkQueue(Generic[K]):
             del self._later[key]
             self.add(key)
 
-    def _enqueue(self, key: K, priority: int, since: float) -> None:
+    def _enter(self, key: K, priority: int, since: float) -> None:
         self._order += 1
-        self._waiting[key] = (-priority, self._order, since)
-        heapq.heappush(self._heap, (-priority, self._order, key))
+        self._waiting[key] = (priority, self._order, since)
+        line = self._lines.get(priority)
+        if line is None:
+            line = self._lines[priority] = deque()
+        line.append((self._order, key))
+
+    def _enqueue(self, key: K, priority: int, since: float) -> None:
+        self._enter(key, priority, since)
         self._depth.set(len(self._waiting))
         self._wake(self._getters, 1)
 

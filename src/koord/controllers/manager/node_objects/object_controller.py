@@ -21,6 +21,7 @@ from koord.base import faults
 from koord.kube.controller import Controller
 from koord.kube.errors import ApiError, is_definition_going
 from koord.kube.patches import Patch, preconditions_of
+from koord.kube.transport.messages import MERGE_PATCH
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,24 +169,30 @@ class NodeObjectController(Generic[C]):
 
     async def _queue_all_due(self) -> None:
         names = {key for key, _ in self._nodes.items()} | {k for k, _ in self._objects.items()}
-        for number, name in enumerate(sorted(names), 1):
-            self._queue_if_due(name)
-            if number % _CHUNK == 0:
-                await asyncio.sleep(0)
+        ordered = sorted(names)
+        for begin in range(0, len(ordered), _CHUNK):
+            self._controller.queue.add_all(filter(self._note_due, ordered[begin : begin + _CHUNK]))
+            await asyncio.sleep(0)
 
     def _queue_if_due(self, name: str) -> None:
-        due = self._due(name)
-        if due is not None:
-            self._due_changes[name] = _DueChange(*self._seen(name), due)
+        if self._note_due(name):
             self._controller.queue.add(name)
+
+    def _note_due(self, name: str) -> bool:
+        """Whether anything is to be done about an object; for who does it, what."""
+        seen = self._seen(name)
+        due = self._due(name, seen[0], seen[1])
+        if due is None:
+            return False
+        self._due_changes[name] = _DueChange(*seen, due)
+        return True
 
     def _seen(self, name: str) -> tuple[Any, Any, Any]:
         """All that decides what is due."""
         return self._nodes.get(name), self._objects.get(name), self._dependencies.config.config
 
-    def _due(self, name: str) -> ObjectChange | None:
+    def _due(self, name: str, node: Node | None, existing: C | None) -> ObjectChange | None:
         """What is to be done about an object; None if it is as it should be."""
-        node, existing = self._nodes.get(name), self._objects.get(name)
         if not self._objects.served or (node is None and existing is None):
             self._left.discard(name)
             return None
@@ -213,8 +220,9 @@ class NodeObjectController(Generic[C]):
 
     async def _reconcile(self, name: str) -> float | None:
         found = self._due_changes.pop(name, None)
-        known = found is not None and all(map(operator.is_, found, self._seen(name)))
-        due = found.due if found is not None and known else self._due(name)
+        seen = self._seen(name)
+        known = found is not None and all(map(operator.is_, found, seen))
+        due = found.due if found is not None and known else self._due(name, seen[0], seen[1])
         if due is None:
             return None
         try:
@@ -240,9 +248,7 @@ class NodeObjectController(Generic[C]):
         elif existing is not None and due.verb == "delete":
             await client.delete(self._kind, name, uid=existing.metadata.uid)
         elif existing is not None:
-            patch = Patch.merge(
-                {"metadata": preconditions_of(existing.metadata), "spec": due.value}
-            )
+            patch = self._differences.patch(existing, due.value)
             await client.patch(Object, name, patch, kind=kind_of_type(self._kind))
 
 
@@ -251,7 +257,7 @@ class SpecDifferences:
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, bytes], dict[str, Any]] = {}
-        # The last specs that were wanted, which many objects share, with their texts.
+        # The last specs and patches that were wanted, which many objects share, with their texts.
         self._texts: dict[int, tuple[Any, bytes]] = {}
 
     def of(self, published: Any, wanted: Any) -> dict[str, Any]:
@@ -265,6 +271,17 @@ class SpecDifferences:
                 self._known.clear()
             found = self._known[key] = difference(published, wanted)
         return found
+
+    def patch(self, existing: Object, change: dict[str, Any]) -> Patch:
+        """The patch of an object, of the state that it has now.
+
+        Args:
+            existing: the object.
+            change: the merge patch of its spec, of :meth:`of`.
+        """
+        expected = preconditions_of(existing.metadata)
+        body = b'{"metadata":%b,"spec":%b}' % (codec.to_json(expected), self._text_of(change))
+        return Patch(MERGE_PATCH, body, conditional=any(expected.values()))
 
     def _text_of(self, wanted: Any) -> bytes:
         known = self._texts.get(id(wanted))

@@ -15,7 +15,7 @@ keep what they show until their reports go stale by the default of ``degradeTime
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from koord.controllers.manager.noderesource.metrics import NodeResourceMetrics
 from koord.controllers.manager.noderesource.plugins.batch_and_mid import BATCH, MID, speed
 from koord.controllers.manager.noderesource.plugins.plugin import (
     CalculatedResources,
+    DecidedNode,
     DesiredNode,
     NodeInputs,
     OfferedResources,
@@ -35,10 +36,14 @@ from koord.controllers.manager.noderesource.plugins.plugin import (
 from koord.controllers.manager.noderesource.plugins.plugin_chain import PluginChain
 from koord.controllers.manager.noderesource.state.event_handlers import NodeResourceEventHandlers
 from koord.controllers.manager.noderesource.state.observed import ReconcileInputs
-from koord.controllers.manager.noderesource.state.reconciled_nodes import ReconciledNodes
+from koord.controllers.manager.noderesource.state.reconciled_nodes import ReconciledNodes, RowToken
 from koord.controllers.manager.noderesource.writers import zone_patches
 from koord.controllers.manager.noderesource.writers.node_patches import status_patch
-from koord.controllers.manager.noderesource.writers.node_writer import NodeWriter
+from koord.controllers.manager.noderesource.writers.node_writer import (
+    DecidedWrites,
+    NodeWriter,
+    WriteOutcome,
+)
 from koord.controllers.manager.noderesource.writers.patch_writer import PatchWriter
 from koord.controllers.manager.overcommit.amounts import CPU, MEMORY
 from koord.controllers.manager.overcommit.explain.recent_offers import OfferHistory
@@ -55,8 +60,6 @@ if TYPE_CHECKING:
     from koord.api.kinds.topology import NodeResourceTopology
     from koord.api.sloconfig.strategies import ColocationStrategy
     from koord.controllers.manager.dependencies import ControllerDependencies
-    from koord.controllers.manager.noderesource.plugins.plugin import DecidedNode
-    from koord.controllers.manager.noderesource.writers.node_writer import WriteOutcome
 
 NAME = "noderesource"
 SHARED_GPUS, OLD_GPU_LABELS = "EnableSyncGPUSharedResource", "SyncOldGPULabels"
@@ -78,6 +81,22 @@ _OFFERED = frozenset((*BATCH, *MID))
 # As columns have them: to look up a member of an enumeration takes longer than to compare it.
 _OFFERING, _UNREAD = int(DegradeReason.NO), int(DegradeReason.UNREAD)
 _OWN = frozenset((sections.COLOCATION, sections.NORMALIZATION, sections.AMPLIFICATION))
+
+
+class _BegunWrite(NamedTuple):
+    """What is known of a node when it is written.
+
+    Attributes:
+        token: of before it was looked at.
+        known: what plugins have calculated, for a reconciled node.
+        decided: what it is to show and what of it is due, for one that was decided on.
+        sent: what was sent already.
+    """
+
+    token: RowToken
+    known: CalculatedResources | None
+    decided: DecidedNode | None = None
+    sent: DecidedWrites = DecidedWrites()
 
 
 class NodeResource:
@@ -177,7 +196,8 @@ class NodeResource:
         if not changed & _OWN:
             return
         if sections.COLOCATION in changed:
-            self.ledger.set_strategies(self._strategy)
+            config, of = self._config.config if self._is_on() else None, self._strategies.of
+            self.ledger.set_strategies(lambda node: of(config, node) if config else None)
         if changed & _OWN != {sections.COLOCATION}:
             self._reconciled.invalidate_all()
         self._reconfigured = True
@@ -232,8 +252,7 @@ class NodeResource:
         rows = self.ledger.recompute(now, known=self._config.available)
         self._history.add(self.ledger, rows, now)
         self._stale_at = float(self.ledger.expiry().min(initial=_NEVER))
-        for name in sorted(self._nodes_to_reconcile(rows)):
-            self._controller.queue.add(name)
+        self._controller.queue.add_all(sorted(self._nodes_to_reconcile(rows)))
 
     def _nodes_to_reconcile(self, rows: NDArray[np.intp]) -> set[str]:
         """The nodes of which something has changed, or whose offers have to be written.
@@ -272,23 +291,51 @@ class NodeResource:
             self._reported.forget(name)
             self._metrics.forget(name)
             return None
-        if self._reconfigured or name in self._touched or self._reason(name) == _UNREAD:
+        row = self.ledger.row(name)
+        assert row is not None, "a node that is there has a row"
+        if self._reconfigured or name in self._touched or self._is_unread(row):
             # A turn will come that works its row out, or there is nothing to go by yet.
             return None
         if name in self._feed.forced:
             self._feed.forced.discard(name)
             self._applier.hurry(name)
         try:
-            return await self._apply(self._seen(self._applier.latest(node)))
+            return await self._bring(row, self._applier.latest(node))
         except (ApiError, TransportError):
             self._metrics.reconciled.failed("write")
             raise
 
-    async def _apply(self, seen: NodeInputs) -> float | None:
+    async def _bring(self, row: int, node: Node) -> float | None:
+        """Writes what is due of a node; a reconciled one gets what columns say, if they can."""
+        name = node.metadata.name
+        topology = self._feed.topologies.get(name)
+        if topology is not None:
+            topology = self._applier.latest_zones(topology)
+        reconciled = self._reconciled
+        patches, known = reconciled.patches(row, node, topology), reconciled.calculated(row)
+        begun = _BegunWrite(reconciled.observe(row), known)
+        if patches is None or known is None or not self._config.available:
+            begun = begun._replace(decided=reconciled.decided(row))
+            return await self._apply(row, self._seen(node), begun)
+        device = self._feed.devices.get(name)
+        sent = await self._applier.as_decided(node, topology, patches)
+        done, zones = sent
+        if not isinstance(done, WriteOutcome) or not isinstance(zones, WriteOutcome | None):
+            decided = DecidedNode(patches.desired, True, topology is not None)
+            begun = begun._replace(decided=decided, sent=sent)
+            return await self._apply(row, self._seen(node), begun)
+        enabled = reconciled.enabled(row)
+        self._metrics.reconciled.succeeded("" if enabled else "DisableInConfig")
+        after = None if zones is None else zones.current
+        inputs = ReconcileInputs(done.current, after, device, known, enabled)
+        written_at = self._applier.written_at(name)
+        if not reconciled.confirm(row, begun.token, inputs, written_at, as_decided=True):
+            reconciled.record(row, begun.token, inputs, written_at)
+        return None
+
+    async def _apply(self, row: int, seen: NodeInputs, begun: _BegunWrite) -> float | None:
         name, enabled = seen.node.metadata.name, self._is_on() and seen.strategy.enable is True
-        row = self.ledger.row(name)
-        assert row is not None, "a node that is there has a row"
-        token, known = self._reconciled.observe(row), self._reconciled.calculated(row)
+        token, known = begun.token, begun.known
         # Of a reconciled node nothing has changed but its offers.
         plugins = self._plugins if known is None else self._reported
         if not self._config.available:
@@ -296,8 +343,7 @@ class NodeResource:
             plugins, enabled = self._reported, True
         if known is None:
             self._metrics.offers(name, *(seen.batch or (0, 0)), *(seen.mid or (0, 0)))
-        decided = self._reconciled.decided(row)
-        node, zones, result = await self._write(seen, plugins, enabled, known, decided)
+        node, zones, result = await self._write(seen, plugins, enabled, begun)
         self._metrics.reconciled.succeeded("" if enabled else "DisableInConfig")
         outcomes = [outcome for outcome in (node, zones) if outcome is not None]
         left = [each.left_seconds for each in outcomes if each.left_seconds is not None]
@@ -314,12 +360,7 @@ class NodeResource:
         return min(left, default=None)
 
     async def _write(
-        self,
-        seen: NodeInputs,
-        plugins: PluginChain,
-        enabled: bool,
-        known: CalculatedResources | None,
-        decided: DecidedNode | None,
+        self, seen: NodeInputs, plugins: PluginChain, enabled: bool, begun: _BegunWrite
     ) -> tuple[
         WriteOutcome[Node] | None, WriteOutcome[NodeResourceTopology] | None, CalculatedResources
     ]:
@@ -329,14 +370,14 @@ class NodeResource:
             seen: the node.
             plugins: those that have to look at it.
             enabled: whether co-location is on.
-            known: what the others have calculated, for a reconciled node.
-            decided: what it is to show and what of it is due, for one that was decided on:
-                plugins need calculate nothing, unless it has changed when it is written.
+            begun: what is known of it. For one that was decided on plugins need calculate nothing,
+                unless it has changed when it is written.
 
         Returns:
             What became of the node, of its zones (None where they are gone, or there are none),
             and what was calculated.
         """
+        known, decided, (node, zones) = begun.known, begun.decided, begun.sent
         if decided is None:
             result = plugins.result(seen, enabled, known)
         else:
@@ -346,13 +387,21 @@ class NodeResource:
             fresh = result if decided is None else plugins.result(seen, enabled, known)
             return plugins.wanted(now, fresh)
 
-        node, zones = await self._applier.node(seen, plugins, prepare, decided), None
-        if seen.topology is not None and "BatchResource" in plugins:
-            due = decided is not None and decided.zones_due
-            zones = await self._applier.zones(
-                seen, lambda now: self._zones(now, seen, result), due=due
-            )
-        return node, zones, result
+        if not isinstance(node, WriteOutcome):
+            node = await self._applier.node(seen, plugins, prepare, decided, node)
+        if seen.topology is None or "BatchResource" not in plugins:
+            return node, None, result
+        due = decided is not None and decided.zones_due
+        assert not isinstance(zones, WriteOutcome)
+        after = await self._applier.zones(
+            seen, lambda now: self._zones(now, seen, result), due=due, sent=zones
+        )
+        return node, after, result
+
+    def _is_unread(self, row: int) -> bool:
+        """Whether nothing is known to go by, as of the last turn."""
+        reasons = self.ledger.batch.degraded
+        return row < len(reasons) and reasons.item(row) == _UNREAD
 
     def _rest_is_as_wanted(self, node: Node, wanted: DesiredNode) -> bool:
         """Whether a node shows all that is wanted but its offers, which columns have room for."""
@@ -362,13 +411,6 @@ class NodeResource:
         return status_patch(node, DesiredNode(rest)) is None and not self._plugins.meta_due(
             node, wanted
         )
-
-    def _reason(self, name: str) -> int | None:
-        """Why a node offers nothing (:class:`DegradeReason`), as of the last turn; None where
-        nothing is known of it.
-        """
-        row = self.ledger.row(name)
-        return None if row is None else int(self.ledger.batch.degraded[row])
 
     def _seen(self, node: Node) -> NodeInputs:
         name, config = node.metadata.name, self._config.config
@@ -401,15 +443,8 @@ class NodeResource:
     def _zones(
         self, topology: NodeResourceTopology, seen: NodeInputs, result: CalculatedResources
     ) -> dict[str, zone_patches.BatchPair]:
-        """What each zone offers; empty where the node offers nothing, or the zones say nothing."""
+        """What each zone offers; empty where the node offers nothing."""
         row = self.ledger.row(topology.metadata.name)
         if row is None or seen.batch is None:
             return {}
-        there = self.ledger.zones.present[:, row].tolist()
-        cpu, memory = self.ledger.zone_amounts[:, :, row].tolist()
-        ratio = speed(result)
-        return {
-            name: zone_patches.amounts(cpu[number], memory[number], ratio)
-            for name, number in zone_patches.numbers_by_zone(topology).items()
-            if number < len(there) and there[number]
-        }
+        return zone_patches.offered(self.ledger, row, topology, speed(result))

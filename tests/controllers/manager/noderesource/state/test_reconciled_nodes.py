@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.api import Node
+from koord.api.codec import to_json
 from koord.controllers.manager.noderesource.state.reconciled_nodes import ReconciledNodes
+from koord.controllers.manager.noderesource.writers import zone_patches
+from koord.controllers.manager.noderesource.writers.decided_patches import DecidedPatches
+from koord.controllers.manager.noderesource.writers.node_patches import status_patch
+from koord.kube.patches import Patch
 from tests.controllers.manager.noderesource import builders
 from tests.controllers.manager.noderesource.state.cases import (
     CASE,
@@ -39,6 +44,31 @@ def test_columns_decide_as_each_node_by_itself(rows: list[Case]) -> None:
     again = found.decide(said, every, NOW)
     assert not again.due.any()
     assert np.isinf(again.left_seconds).all(), "what was asked of it is shown"
+
+
+@given(rows=st.lists(cases, min_size=1, max_size=6))
+def test_patches_of_columns_are_those_of_objects(rows: list[Case]) -> None:
+    found = reconciled(rows)
+    found.decide(cache_of(rows), np.arange(len(rows)), NOW)
+    for row, case in enumerate(rows):
+        node, topology, decided = case.node(), case.topology(), found.decided(row)
+        made = found.patches(row, node, topology)
+        assert decided is not None
+        if not (decided.node_due and decided.zones_due):
+            assert made is None
+            continue
+        zones = zone_patches.updated_zones(topology, case.wanted_zones(), 0.0, late=True)
+        assert zones is not None
+        assert made == DecidedPatches(
+            decided.desired,
+            status_patch(node, decided.desired) or Patch.merge({}),
+            zone_patches.zones_patch(topology, zones),
+            to_json(zones),
+        )
+        assert found.patches(row, _version("8"), topology) is None, "another state"
+        assert found.patches(row, node, None) is None, "another state"
+        assert found.confirm(row, found.observe(row), case.inputs(), (NOW, NOW), as_decided=True)
+        assert found.patches(row, node, topology) is None, "nothing is due"
 
 
 def test_a_node_stands_until_something_of_it_changes() -> None:

@@ -56,10 +56,20 @@ class ObservedObjects(NamedTuple):
     result: CalculatedResources = CalculatedResources()
 
 
-def observed_objects(inputs: ReconcileInputs) -> ObservedObjects:
-    """What is to be kept of inputs."""
-    result = CalculatedResources({}, inputs.result.annotations, inputs.result.labels)
+def observed_objects(
+    inputs: ReconcileInputs, result: CalculatedResources | None = None
+) -> ObservedObjects:
+    """What is to be kept of inputs; with another result in the place of theirs."""
+    if result is None:
+        result = CalculatedResources({}, inputs.result.annotations, inputs.result.labels)
     return ObservedObjects(_version(inputs.node), _version(inputs.topology), inputs.device, result)
+
+
+def is_observed(
+    observed: ObservedObjects, node: Node, topology: NodeResourceTopology | None
+) -> bool:
+    """Whether objects were observed in these very states."""
+    return _version(node) == observed.node and _version(topology) == observed.topology
 
 
 def covers(

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from koord.api.protocol import keys
-from koord.controllers.manager.noderesource.plugins.batch_and_mid import (
-    BATCH,
-    MID,
-    origin_text,
-    speed,
-)
+from koord.controllers.manager.noderesource.plugins.batch_and_mid import origin_text, speed
 from koord.controllers.manager.noderesource.plugins.plugin import (
     CalculatedResources,
     DecidedNode,
@@ -27,6 +22,7 @@ from koord.controllers.manager.noderesource.plugins.plugin import (
 from koord.controllers.manager.noderesource.state.observed import (
     ObservedObjects,
     covers,
+    is_observed,
     observed_objects,
 )
 from koord.controllers.manager.noderesource.state.published import published_amounts
@@ -37,6 +33,14 @@ from koord.controllers.manager.noderesource.state.reconciled_columns import (
     empty_rows,
     with_numbers,
 )
+from koord.controllers.manager.noderesource.writers.decided_patches import (
+    OFFERS,
+    DecidedPatches,
+    ZoneTemplates,
+    status_patch,
+    zones_patch,
+)
+from koord.controllers.manager.overcommit.amounts import CPU, MEMORY
 from koord.controllers.manager.overcommit.column_groups import joined, take
 from koord.controllers.manager.overcommit.formulas.threshold import ABSENT
 from koord.kernels.quantity import Quantity
@@ -50,11 +54,11 @@ if TYPE_CHECKING:
     from koord.controllers.manager.noderesource.state.observed import ReconcileInputs
     from koord.controllers.manager.noderesource.state.published import PublishedAmounts
     from koord.controllers.manager.noderesource.state.reconciled_columns import DueRows
+    from koord.controllers.manager.noderesource.writers.decided_patches import ZonesTemplate
     from koord.controllers.manager.overcommit.state.overcommit_cache import OvercommitCache
 
 WriteTimes = tuple[float, float]
 _UNDECIDED = 0
-_OFFERS = (*BATCH, *MID)
 
 
 class RowToken(NamedTuple):
@@ -74,7 +78,9 @@ class ReconciledNodes:
     2. labels, annotations and all resources but batch, mid and zones are as plugins want them for
        ``observed`` under the configuration in force;
     3. ``desired`` is what plugins would want of the node for the cache's row as of the pass
-       ``decided_in``; nothing, where that is 0.
+       ``decided_in``; nothing, where that is 0;
+    4. its template, if it has one, says of zones what the topology of ``observed`` does, but for
+       batch.
 
     A row's ``generation`` goes up with everything that may end (1) or (2), and never down. A token
     is honoured while its generation is the row's, by :meth:`confirm` only while its ``decided_in``
@@ -89,6 +95,8 @@ class ReconciledNodes:
         self._rows = empty_rows(0)
         self._published, self._desired = empty_amounts(0, 0), empty_amounts(0, 0)
         self._observed: list[ObservedObjects] = []
+        self._templates = ZoneTemplates()
+        self._template_of: list[ZonesTemplate | None] = []
         self._passes = 0
         # Rows that show what was desired of them: their columns are brought there all at once.
         self._confirmed: set[int] = set()
@@ -121,6 +129,10 @@ class ReconciledNodes:
         self._grow_rows(row + 1)
         return self._observed[row].result if self._rows.reconciled[row] else None
 
+    def enabled(self, row: int) -> bool:
+        """Whether co-location was on when a row was reconciled."""
+        return bool(self._rows.enabled[row])
+
     def decided(self, row: int) -> DecidedNode | None:
         """What a reconciled row is to show as of the last decision; None before the first."""
         self._grow_rows(row + 1)
@@ -135,7 +147,7 @@ class ReconciledNodes:
         amounts = (*desired.batch[:, row].tolist(), *desired.mid[:, row].tolist())
         resources = {
             name: None if amount == ABSENT else Quantity.from_value(amount)
-            for name, amount in zip(_OFFERS, amounts, strict=True)
+            for name, amount in zip(OFFERS, amounts, strict=True)
         }
         if row in self._confirmed:
             return DesiredNode(resources)
@@ -145,6 +157,44 @@ class ReconciledNodes:
         return DesiredNode(
             resources, beside={keys.ORIGIN_EXTENDED_ALLOCATABLE: origin_text(origin)}
         )
+
+    def patches(
+        self, row: int, node: Node, topology: NodeResourceTopology | None
+    ) -> DecidedPatches | None:
+        """What is to be sent of a reconciled row as of the last decision.
+
+        Args:
+            row: which.
+            node, topology: its objects, as they are now.
+
+        Returns:
+            None where a node and its zones, if it has any, are not both due; where these are not
+            the states that it was decided for; and where its zones are not known as text.
+        """
+        rows = self._rows
+        if row >= len(self._observed) or not (rows.reconciled[row] and rows.node_due[row]):
+            return None
+        if rows.decided_in[row] == _UNDECIDED or row in self._confirmed:
+            return None
+        if not is_observed(self._observed[row], node, topology):
+            return None
+        template = self._template_of[row]
+        if topology is not None and (template is None or not rows.zones_due[row]):
+            return None
+        shown, desired = self._published, self._desired
+        origin = desired.origin[:, row].tolist()
+        wanted, patch = status_patch(
+            node.metadata.resource_version,
+            (*shown.batch[:, row].tolist(), *shown.mid[:, row].tolist()),
+            (*desired.batch[:, row].tolist(), *desired.mid[:, row].tolist()),
+            None if origin == shown.origin[:, row].tolist() else origin,
+        )
+        if patch is None or topology is None or template is None:
+            return None if patch is None else DecidedPatches(wanted, patch)
+        zones = desired.zones[:, :, row].tolist()
+        text = template.text(zones[CPU], zones[MEMORY])
+        zones_after = zones_patch(topology.metadata.resource_version, text)
+        return DecidedPatches(wanted, patch, zones_after, text.encode())
 
     # Transitions.
 
@@ -171,6 +221,7 @@ class ReconciledNodes:
             self.invalidate(row)
             return
         rows, self._observed[row] = self._rows, observed_objects(inputs)
+        self._template_of[row] = self._template(inputs.topology)
         rows.reconciled[row], rows.enabled[row] = True, inputs.enabled
         rows.speed[row], rows.held[:, row] = speed(inputs.result), published.held
         rows.node_written_at[row], rows.zones_written_at[row] = written_at
@@ -187,8 +238,17 @@ class ReconciledNodes:
         for number, pair in published.zones.items():
             columns.zones[:, number, row] = pair
 
+    def _template(self, topology: NodeResourceTopology | None) -> ZonesTemplate | None:
+        return None if topology is None else self._templates.of(topology)
+
     def confirm(
-        self, row: int, token: RowToken, inputs: ReconcileInputs, written_at: WriteTimes
+        self,
+        row: int,
+        token: RowToken,
+        inputs: ReconcileInputs,
+        written_at: WriteTimes,
+        *,
+        as_decided: bool = False,
     ) -> bool:
         """All that was desired of a row in its last decision has been written, and nothing else.
 
@@ -197,6 +257,7 @@ class ReconciledNodes:
             token: of before the node was looked at.
             inputs: its objects after the write; their result is not looked at.
             written_at: as of :meth:`record`.
+            as_decided: whether the zones are those of :meth:`patches`.
 
         Returns:
             Whether the row now shows what is desired of it: not if the token is void, nor if the
@@ -207,8 +268,9 @@ class ReconciledNodes:
             return False
         if token != (rows.generation[row], rows.decided_in[row]):
             return False
-        result = self._observed[row].result
-        self._observed[row] = observed_objects(inputs)._replace(result=result)
+        self._observed[row] = observed_objects(inputs, self._observed[row].result)
+        if not as_decided:
+            self._template_of[row] = self._template(inputs.topology)
         rows.node_written_at[row], rows.zones_written_at[row] = written_at
         # As what it shows is what is desired, nothing more is due.
         rows.node_due[row] = rows.zones_due[row] = False
@@ -269,6 +331,7 @@ class ReconciledNodes:
         self._published = joined(self._published, empty_amounts(more, numbers))
         self._desired = joined(self._desired, empty_amounts(more, numbers))
         self._observed += [ObservedObjects()] * more
+        self._template_of += [None] * more
 
     def _grow_zones(self, numbers: int) -> None:
         self._published = with_numbers(self._published, numbers)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from koord.api.codec import to_json
 from koord.api.kinds.node import Node
 from koord.api.kinds.topology import NodeResourceTopology
 from koord.base import log
@@ -23,6 +24,7 @@ from koord.controllers.manager.noderesource.writers.node_patches import (
     status_due,
     status_patch,
 )
+from koord.kube.errors import ApiError
 from koord.kube.informers.informer import is_newer
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.controllers.manager.noderesource.plugins.plugin import DecidedNode, NodeInputs
     from koord.controllers.manager.noderesource.plugins.plugin_chain import PluginChain
+    from koord.controllers.manager.noderesource.writers.decided_patches import DecidedPatches
     from koord.controllers.manager.noderesource.writers.patch_writer import PatchWriter
     from koord.kube.patches import Patch
 
@@ -68,6 +71,17 @@ class WriteOutcome(NamedTuple, Generic[O]):
     left_seconds: float | None
     alone: bool
     wanted: DesiredNode = DesiredNode()
+
+
+class DecidedWrites(NamedTuple):
+    """What came of a node and its zones that were sent as decided.
+
+    Of what did not go as expected there is only what the server said to the first patch; None
+    where none was sent.
+    """
+
+    node: WriteOutcome[Node] | Node | ApiError | None = None
+    zones: WriteOutcome[NodeResourceTopology] | NodeResourceTopology | ApiError | None = None
 
 
 class _LastWrite(Struct):
@@ -112,8 +126,39 @@ class NodeWriter:
 
     def written_at(self, name: str) -> tuple[float, float]:
         """When a node and its zones were written, monotonic seconds."""
-        node, zone = (self._remembered(kept, name).at for kept in (self._nodes, self._zones))
-        return node, zone
+        return self._remembered(self._nodes, name).at, self._remembered(self._zones, name).at
+
+    def latest_zones(self, topology: NodeResourceTopology) -> NodeResourceTopology:
+        """As :meth:`latest`, of a node's zones."""
+        return _later(topology, self._remembered(self._zones, topology.metadata.name))
+
+    async def as_decided(
+        self, node: Node, topology: NodeResourceTopology | None, patches: DecidedPatches
+    ) -> DecidedWrites:
+        """Sends what was decided, as far as everything goes as expected.
+
+        Args:
+            node, topology: in the states that it was decided for.
+            patches: what is sent.
+
+        Raises:
+            ApiError, TransportError: as of :meth:`node`.
+        """
+        name, sent = node.metadata.name, await self._writer.send(node, patches.node, "status")
+        if isinstance(sent, ApiError) or not is_taken(node, sent, patches.desired):
+            return DecidedWrites(sent)
+        written = self._remembered(self._nodes, name)
+        written.at, written.answer = self._clock.monotonic_seconds(), sent
+        _log_write(sent)
+        done = WriteOutcome(sent, None, True, patches.desired)
+        if topology is None or patches.zones is None:
+            return DecidedWrites(done)
+        answer = await self._writer.send(topology, patches.zones)
+        if isinstance(answer, ApiError) or to_json(answer.zones) != patches.zones_text:
+            return DecidedWrites(done, answer)
+        written = self._remembered(self._zones, name)
+        written.at, written.answer = self._clock.monotonic_seconds(), answer
+        return DecidedWrites(done, WriteOutcome(answer, None, True))
 
     async def node(
         self,
@@ -121,6 +166,7 @@ class NodeWriter:
         plugins: PluginChain,
         prepare: Prepare,
         known: DecidedNode | None = None,
+        sent: Node | ApiError | None = None,
     ) -> WriteOutcome[Node] | None:
         """Writes what is due on a node.
 
@@ -130,6 +176,7 @@ class NodeWriter:
             prepare: what they want of a state of the node.
             known: what they want of the node as it was seen, and whether it is due, where that is
                 known.
+            sent: what came of the first patch, where that was sent already.
 
         Returns:
             What became of it; None where it is gone.
@@ -159,7 +206,7 @@ class NodeWriter:
             wanted = wanted_of(now)
             return meta_patch(now, wanted) if plugins.meta_due(now, wanted) else None
 
-        after = await self._writer.write(node, status, "status")
+        after = await self._writer.write(node, status, "status", sent)
         if after is not None and after is not node:
             written.at = self._clock.monotonic_seconds()
             _log_write(after)
@@ -175,7 +222,12 @@ class NodeWriter:
         return WriteOutcome(after, left, steady.so_far, wanted)
 
     async def zones(
-        self, seen: NodeInputs, zones_of: ZonesOf, *, due: bool = False
+        self,
+        seen: NodeInputs,
+        zones_of: ZonesOf,
+        *,
+        due: bool = False,
+        sent: NodeResourceTopology | ApiError | None = None,
     ) -> WriteOutcome[NodeResourceTopology] | None:
         """Writes what is due on a node's zones; see :meth:`node`.
 
@@ -183,6 +235,7 @@ class NodeWriter:
             seen: the node; it has a topology.
             zones_of: what the zones of a topology offer.
             due: whether it is known that they moved far enough to be written.
+            sent: as of :meth:`node`.
         """
         assert seen.topology is not None
         pace = _pace(seen)
@@ -190,23 +243,23 @@ class NodeWriter:
         found = _later(seen.topology, written)
         late = self._clock.monotonic_seconds() - written.at > pace.pause_seconds
 
-        sent: list[Zone] | None = None
+        made: list[Zone] | None = None
         steady = _VersionCheck(found)
 
         def make(now: NodeResourceTopology) -> Patch | None:
-            nonlocal sent
+            nonlocal made
             steady(now)
             known = late or (due and now is found)
-            sent = zone_patches.updated_zones(now, zones_of(now), pace.share, late=known)
-            return None if sent is None else zone_patches.zones_patch(now, sent)
+            made = zone_patches.updated_zones(now, zones_of(now), pace.share, late=known)
+            return None if made is None else zone_patches.zones_patch(now, made)
 
-        after = await self._writer.write(found, make)
+        after = await self._writer.write(found, make, sent=sent)
         if after is None:
             return None
         if after is not found:
             written.at = self._clock.monotonic_seconds()
         written.answer = after
-        rests = after.zones == sent
+        rests = after.zones == made
         rests = (
             rests
             or zone_patches.updated_zones(after, zones_of(after), pace.share, late=True) is None

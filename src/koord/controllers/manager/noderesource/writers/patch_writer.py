@@ -39,8 +39,33 @@ class PatchWriter:
         self._client = client
         self._draw = rng.stream(seed, "manager", "noderesource", "writer")
 
+    async def send(self, seen: O, patch: Patch, subresource: str = "") -> O | ApiError:
+        """Sends a patch once.
+
+        Returns:
+            The object as the server has it now, or why it did not take this patch: it is gone,
+            somebody was faster, or there are too many requests.
+
+        Raises:
+            ApiError: refused.
+            TransportError: no answer.
+        """
+        try:
+            faults.point("noderesource.write")
+            return await self._client.patch(
+                type(seen), seen.metadata.name, patch, subresource=subresource
+            )
+        except ApiError as error:
+            if error.http_status not in (_NOT_FOUND, _CONFLICT, _TOO_MANY):
+                raise
+            return error
+
     async def write(
-        self, seen: O, make: Callable[[O], Patch | None], subresource: str = ""
+        self,
+        seen: O,
+        make: Callable[[O], Patch | None],
+        subresource: str = "",
+        sent: O | ApiError | None = None,
     ) -> O | None:
         """Brings an object to where it should be.
 
@@ -48,6 +73,7 @@ class PatchWriter:
             seen: the object as it was last seen.
             make: the patch for a state of the object; None where nothing is to be written.
             subresource: what of the object is patched.
+            sent: what came of the first patch, where that was sent already.
 
         Returns:
             The object as the server has it now, ``seen`` itself where nothing was to be written;
@@ -58,17 +84,18 @@ class PatchWriter:
             TransportError: no answer.
         """
         for step in range(1, _STEPS + 1):
-            patch = make(seen)
-            if patch is None:
-                return seen
-            try:
-                faults.point("noderesource.write")
-                return await self._patched(seen, patch, subresource)
-            except ApiError as error:
-                if error.http_status == _NOT_FOUND:
-                    return None
-                if error.http_status not in (_CONFLICT, _TOO_MANY) or step == _STEPS:
-                    raise
+            found, sent = sent, None
+            if found is None:
+                patch = make(seen)
+                if patch is None:
+                    return seen
+                found = await self.send(seen, patch, subresource)
+            if not isinstance(found, ApiError):
+                return found
+            if found.http_status == _NOT_FOUND:
+                return None
+            if step == _STEPS:
+                raise found
             await asyncio.sleep(self._wait_seconds(step))
             again = await self._read(seen)
             if again is None:
@@ -79,10 +106,6 @@ class PatchWriter:
     def _wait_seconds(self, step: int) -> float:
         whole: float = _FIRST_SECONDS * _FACTOR ** (step - 1)
         return whole * (1.0 + _JITTER * self._draw.random())
-
-    async def _patched(self, seen: O, patch: Patch, subresource: str) -> O:
-        name = seen.metadata.name
-        return await self._client.patch(type(seen), name, patch, subresource=subresource)
 
     async def _read(self, seen: O) -> O | None:
         try:

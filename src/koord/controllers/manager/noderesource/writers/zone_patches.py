@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from koord.api.kinds.topology import NodeResourceTopology, Zone
+    from koord.controllers.manager.overcommit.state.overcommit_cache import OvercommitCache
 
 BatchPair = tuple[Quantity, Quantity]
 _ZERO = Quantity()
@@ -55,6 +56,26 @@ def amounts(cpu_milli: int, memory_milli_bytes: int, speed: float) -> BatchPair:
     return cpu, Quantity.from_milli(memory_milli_bytes)
 
 
+def offered(
+    cache: OvercommitCache, row: int, topology: NodeResourceTopology, speed: float
+) -> dict[str, BatchPair]:
+    """What each zone of a row's topology offers, by name.
+
+    Args:
+        cache: has the offers.
+        row: which; it offers something.
+        topology: as the server has it; zones that say nothing offer nothing.
+        speed: what batch CPU is multiplied by.
+    """
+    there = cache.zones.present[:, row].tolist()
+    cpu, memory = cache.zone_amounts[:, :, row].tolist()
+    return {
+        name: amounts(cpu[number], memory[number], speed)
+        for name, number in numbers_by_zone(topology).items()
+        if number < len(there) and there[number]
+    }
+
+
 def updated_zones(
     topology: NodeResourceTopology,
     wanted: Mapping[str, BatchPair],
@@ -79,7 +100,7 @@ def updated_zones(
             continue
         own = {each.name: each for each in zone.resources}
         due = due or any(_due(own.get(n), to, share, late) for n, to in said.items())
-        zones.append(replace(zone, resources=_merged(zone.resources, said)))
+        zones.append(replace(zone, resources=merged(zone.resources, said)))
     return zones if due and zones != topology.zones else None
 
 
@@ -108,7 +129,8 @@ def _due(have: ZoneResource | None, wanted: Quantity, share: float, late: bool) 
     return any(moved(each, wanted, share) for each in old)
 
 
-def _merged(have: Sequence[ZoneResource], wanted: Mapping[str, Quantity]) -> list[ZoneResource]:
+def merged(have: Sequence[ZoneResource], wanted: Mapping[str, Quantity]) -> list[ZoneResource]:
+    """Resources of a zone with some amounts put in their place, by name."""
     kept = [each for each in have if each.name not in wanted]
     added = [ZoneResource(name, to, to, to) for name, to in wanted.items()]
     return sorted([*kept, *added], key=_NAME)
