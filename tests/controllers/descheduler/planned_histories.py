@@ -69,6 +69,9 @@ class PlannedChecks(Checks):
         self.is_calm = True
         self.planned = 0
         self._seen: set[str] = set()
+        self._moved: set[str] = set()
+        self._nodes: dict[str, str] = {}
+        self._left: dict[str, tuple[float, str]] = {}
 
     def report(self, name: str, milli: int, now: float) -> None:
         """What a node's system uses is reported."""
@@ -115,10 +118,29 @@ class PlannedChecks(Checks):
         for job in jobs:
             new = job.metadata.uid not in self._seen
             self._seen.add(job.metadata.uid)
+            if job.spec.pod_ref is not None:
+                self._moved.add(job.spec.pod_ref.uid)
             if new and keys.PLANNED_NODE in job.metadata.annotations:
                 self.planned += 1
                 if self.is_calm and self.leaders == 1:
                     self._check_cause(job, [each for each in jobs if each is not job])
+
+    def note_pods(self) -> None:
+        """Which pods have left which node, and when; before and after somebody deletes one."""
+        now, pods = self._world.clock.wall_seconds(), self.stored.all(Pod)
+        nodes = {pod.metadata.uid: pod.spec.node_name for pod in pods if _stays(pod)}
+        for uid in self._nodes.keys() - nodes.keys():
+            self._left[uid] = now, self._nodes[uid]
+        self._nodes = nodes
+
+    def _left_just_now(self, name: str) -> int:
+        """Pods of a node that a user deleted, which is on its way to who planned."""
+        now = self._world.clock.wall_seconds()
+        return sum(
+            node == name and now - at < _ON_ITS_WAY_SECONDS
+            for uid, (at, node) in self._left.items()
+            if uid not in self._moved
+        )
 
     def _check_cause(self, job: PodMigrationJob, others: list[PodMigrationJob]) -> None:
         """Its node is busy by what is reported, all that moves counted as moved; and a budget that
@@ -132,7 +154,8 @@ class PlannedChecks(Checks):
         leave = {each.spec.pod_ref.uid for each in others if each.spec.pod_ref}
         node = pod.spec.node_name
         there = [uid for uid, each in pods.items() if each.spec.node_name == node]
-        used = self._used(node) + POD_MILLI * len([uid for uid in there if uid not in leave])
+        staying = len([uid for uid in there if uid not in leave]) + self._left_just_now(node)
+        used = self._used(node) + POD_MILLI * staying
         # The first of a gang says for all why they move.
         follows = gang_of(pod) and any(gang_of(pods[uid]) for uid in leave if uid in pods)
         assert follows or used > HIGH_MILLI, (
@@ -216,6 +239,11 @@ class PlannedHistory(MigrationHistory):
         """Time for a report and some rounds."""
         await asyncio.sleep(45.0)
 
+    async def delete_pod(self) -> None:
+        self.checks.note_pods()
+        await super().delete_pod()
+        self.checks.note_pods()
+
     async def change_weather(self) -> None:
         self.checks.is_calm = False
         await super().change_weather()
@@ -233,7 +261,7 @@ class PlannedHistory(MigrationHistory):
         await super().quiet()
 
     STEPS = (heat, heat, heat, wait, wait, MigrationHistory.make_job, MigrationHistory.take_label,
-             MigrationHistory.delete_job, MigrationHistory.abort_job, MigrationHistory.delete_pod,
+             MigrationHistory.delete_job, MigrationHistory.abort_job, delete_pod,
              change_weather, clear_up, clear_up, MigrationHistory.restart,
              MigrationHistory.lead_twice)  # fmt: skip
 
