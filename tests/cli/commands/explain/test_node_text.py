@@ -106,7 +106,9 @@ def rows(lines: list[str]) -> Iterator[Row]:
     """The rows of tables of numbers: words, and a number a column."""
     for line in lines:
         words, *cells = re.split(r" {2,}", line.strip())
-        if not line.startswith(("CPU cores ", "memory GiB ", " " * 20)) and words != "counted":
+        # Headings stand as far to the right as the widest words below need.
+        is_heading = words.startswith(("CPU cores", "memory GiB")) or line.startswith(" " * 20)
+        if not is_heading and words != "counted":
             yield words, [number(cell) for cell in cells]
 
 
