@@ -87,3 +87,27 @@ def test_a_job_of_a_pod_that_is_nowhere_ends_without_passing() -> None:
         assert job.metadata.annotations == {}
 
     _behind(story)
+
+
+def test_a_gang_of_which_the_cache_lacks_a_pod_waits_for_it() -> None:
+    async def story(world: World, weather: Weather) -> None:
+        least = {"gang.scheduling.koordinator.sh/min-available": "2"}
+        gang = {"annotations": {"gang.scheduling.koordinator.sh/name": "train", **least}}
+        await world.deployment("train", 2, **gang)
+        first, second = [
+            pod.metadata.name
+            for pod in await world.running(6)
+            if pod.metadata.labels["app"] == "train"
+        ]
+        await asyncio.sleep(5)
+        weather.swallows = lambda line: POD in line and second.encode() not in line
+        await world.client.delete(Pod, second, "default")
+        await world.running(6)
+        await world.job("first", first, ttl="10m")
+        await asyncio.sleep(60)
+        job = await world.until("first", bool)
+        assert (job.status.phase, job.status.reason) == ("", "GangIncomplete")
+        assert job.status.message.endswith("of default/train: it needs 2 pods, and 1 are there")
+        assert job.metadata.annotations == {}
+
+    _behind(story)

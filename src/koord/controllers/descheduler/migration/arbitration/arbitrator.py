@@ -10,8 +10,9 @@ import asyncio
 import uuid
 from typing import TYPE_CHECKING
 
+from koord.api.protocol.gang import min_available
 from koord.base import log
-from koord.base.errors import one_line
+from koord.base.errors import KoordError, one_line
 from koord.controllers.descheduler.migration.arbitration.arbitration_order import ordered
 from koord.controllers.descheduler.migration.arbitration.budgets import BudgetRound
 from koord.controllers.descheduler.migration.arbitration.job_index import (
@@ -202,11 +203,18 @@ class Arbitrator:
     ) -> MoveRefusal | None:
         """What is missing of a gang, which moves as a whole or not at all."""
         gangs = self._pods.gangs_of(pods[0][1]) if pods else ()
-        members = self._pods.members(pods[0][1]) if gangs else ()
+        members = self._pods.members(pods[0][1]) if gangs else {}
+        title = f"gang {gangs[0]} moves" if len(gangs) == 1 else f"gangs {', '.join(gangs)} move"
+        for gang in gangs:
+            own = [each for each in members.values() if gang_of(each) == gang]
+            least = max(map(_least_pods, own), default=0)
+            if len(own) < least:
+                # The cache may not have heard yet of one that replaces another.
+                missing = f"it needs {least} pods, and {len(own)} are there"
+                return MoveRefusal(INCOMPLETE, f"{title} as a whole; of {gang}: {missing}")
         stay = [key for key in sorted(members) if not self._jobs.has_open(key)]
         if not stay:
             return None
-        title = f"gang {gangs[0]} moves" if len(gangs) == 1 else f"gangs {', '.join(gangs)} move"
         text = f"{title} as a whole; no job moves {', '.join(stay[:3])}"
         return MoveRefusal(INCOMPLETE, text + (f" and {len(stay) - 3} more" if stay[3:] else ""))
 
@@ -289,3 +297,11 @@ class Arbitrator:
             gangs = self._pods.gangs_of(pod) if pod is not None else ()
             units.setdefault(gangs or job.metadata.uid, []).append(job)
         return list(units.values())
+
+
+def _least_pods(pod: Pod) -> int:
+    """How many pods the pod's gang needs by what the pod says; 0 if it says nothing of it."""
+    try:
+        return min_available(pod)
+    except KoordError:
+        return 0
