@@ -125,9 +125,9 @@ def asked(serving: Serving, seconds: float, *words: str) -> dict[str, Any]:
     """What a load costs the server, and what the client saw."""
     command = [sys.executable, "-m", "benchmarks.admission_load", str(serving.port)]
     command += [f"--seconds={seconds}", *words]
-    spent = cpu_seconds(serving.pid)
+    spent = sum(cpu_seconds(serving.pid))
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    spent = cpu_seconds(serving.pid) - spent
+    spent = sum(cpu_seconds(serving.pid)) - spent
     told = json.loads(done.stdout)
     latencies = told["latencies"]
     return {
