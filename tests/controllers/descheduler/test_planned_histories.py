@@ -24,9 +24,13 @@ def test_what_holds_of_planned_moves_holds() -> None:
     assert planned > 10
 
 
-def test_a_gang_that_has_begun_to_go_goes_on() -> None:
-    """1097: its first eviction was lost, and another member's job deleted before the next."""
-    live(1097, 25)
+@pytest.mark.parametrize("seed", [1097, 6555])
+def test_a_gang_that_has_begun_to_go_goes_on(seed: int) -> None:
+    """1097: its first eviction was lost, and another member's job deleted before the next.
+
+    6555: both pods had gone when the answer of one was lost and the job of the other deleted.
+    """
+    live(seed, 25)
 
 
 def _no_others(patch: pytest.MonkeyPatch) -> None:

@@ -71,8 +71,10 @@ class CheckedTransport:
             if name:
                 check.before_eviction(name)
         spared = check.spare(name) if name else None
+        groups = check.groups(name) if name else set()
         answer = await self._inner.send(request)
         if request.method != "GET" and answer.status < 300:
+            check.gone |= groups
             with check.noting():
                 check.after_write()
                 assert spared is None or spared, f"{name} goes, and its budget allows none"
@@ -98,6 +100,7 @@ class Checks:
         nodes: of pods, when their jobs began.
         placed: by job the pod that it had a place for when its eviction began.
         scaled: whether the Deployment that is surged was scaled by its owner.
+        gone: groups of jobs of which the server has let a pod go.
     """
 
     def __init__(self, world: World) -> None:
@@ -106,6 +109,7 @@ class Checks:
         self.nodes: dict[str, str] = {}
         self.placed: dict[str, str] = {}
         self.scaled = False
+        self.gone: set[str] = set()
         self.evictions = 0
         self.broken: list[str] = []
         # What users have deleted, as it was then.
@@ -138,6 +142,13 @@ class Checks:
         for group in {group_of(job) for job in opened} - {""} - self._begun:
             self._check_gang(self._members(jobs, group), group)
 
+    def groups(self, name: str) -> set[str]:
+        """The groups of the open jobs of a pod."""
+        pod = self.stored.get(Pod, name, "default")
+        uid = pod.metadata.uid if pod is not None else ""
+        jobs = [job for job in self.stored.all(PodMigrationJob) if is_open(job)]
+        return {group_of(j) for j in jobs if j.spec.pod_ref and j.spec.pod_ref.uid == uid} - {""}
+
     def _goes_for_deleted(self, pod: Pod, jobs: list[PodMigrationJob]) -> bool:
         """Whether it may be on its way for a job that its user has deleted since."""
         there = {job.metadata.uid for job in jobs}
@@ -164,10 +175,15 @@ class Checks:
         return None if budget is None else budget.status.disruptions_allowed > 0
 
     def _check_groups(self) -> None:
-        """A gang begins to go once all have a place; one that was refused begins anew."""
+        """A gang begins to go once all have a place; one that was refused begins anew.
+
+        One of which a pod has gone goes on, whatever its jobs know of that and although a user
+        deletes one.
+        """
         jobs = [job for job in self.stored.all(PodMigrationJob) if group_of(job)]
         before = self._begun
-        self._begun = {group_of(job) for job in jobs if eviction_began(job.status)}
+        began = {group_of(job) for job in jobs if eviction_began(job.status)}
+        self._begun = began | self.gone
         for group in sorted(self._begun - before):
             self._check_gang(self._members(jobs, group), group)
 
