@@ -111,6 +111,7 @@ class KubeletNode(RuntimeNode):
         """Starts it as a user does on a host, and waits until it serves the runtime."""
         arguments = (
             "--node-name", NODE, "--kubeconfig", str(self._cluster / "koordlet.kubeconfig"),
+            "--prediction-checkpoint-filepath", str(self.folder / "checkpoints"),
             "--feature-gates", gates, "-v", "4", *flags,
         )  # fmt: skip
         call = [sys.executable, "-m", "koord.cli.daemons.koordlet", *arguments]

@@ -127,7 +127,7 @@ def reach_containers(world: Visitor) -> None:
 
 
 def suppress_and_evict(world: Visitor) -> None:
-    """The service's load rises to half of the node: batch is held down, then evicted by rule."""
+    """The service's load rises to all CPUs but one: batch is held down, then evicted by rule."""
     world.kubectl("delete", "deployment", "bound", "--wait=false")
     until("the bound pod is gone", lambda: not world.pods("default", "bound"))
     until("a whole CPU is offered", lambda: world.amount(_BATCH_CPU) >= 1000)
@@ -144,7 +144,7 @@ def suppress_and_evict(world: Visitor) -> None:
     before = len(world.node.rounds())
     web = world.found["web"]["metadata"]["name"]
     cpus = os.cpu_count() or 1
-    spin = f"{{ {_SPIN}; }} >/dev/null 2>&1 & " * max(1, cpus // 2)
+    spin = f"{{ {_SPIN}; }} >/dev/null 2>&1 & " * max(1, cpus - 1)
     world.kubectl("exec", web, "--", "/bin/sh", "-c", spin)
     world.say("the service works")
     uid = batch["metadata"]["uid"]
