@@ -70,10 +70,16 @@ def start_koordlet(world: Visitor) -> None:
 
 def report_and_offer(world: Visitor) -> None:
     """NodeMetric and NodeSLO go round; the node offers batch resources."""
+    group = "slo.koordinator.sh/v1alpha1"
+    running = {pod["metadata"]["name"] for pod in world.all_pods()}
+
+    def reported() -> Document | None:
+        found = world.get(f"{group}/nodemetrics", "", NODE)
+        names = {each["name"] for each in found.get("status", {}).get("podsMetric") or ()}
+        return found if names >= running else None
 
     world.found["offered"] = until("batch CPUs are offered", lambda: world.amount(_BATCH_CPU))
-    group = "slo.koordinator.sh/v1alpha1"
-    world.found["metric"] = world.get(f"{group}/nodemetrics", "", NODE)
+    world.found["metric"] = until("all pods are reported", reported)
     world.found["slo"] = world.get(f"{group}/nodeslos", "", NODE)
     world.say("batch CPUs are offered")
 
