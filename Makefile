@@ -116,7 +116,8 @@ test-guest: install-test
 	$(BIN)/python -m pytest -q -m vm tests/vm tests/scenes
 
 # What of tests/node takes longer than a change can wait: 200 containers come and go by NRI and through
-# the proxy, what hooks cost a hundred starts, and hooks by NRI in the guest, on cgroup v2.
+# the proxy, what hooks cost a hundred starts, and in the guest, on cgroup v2, hooks by NRI, a cluster of
+# one node, and traffic classes.
 test-node: build-real
 	$(BIN)/python -m tests.vm.build
 	KOORD_NODE_CONTAINERS=200 KOORD_NODE_STARTS=100 $(BIN)/python -m pytest -s -q -m real tests/node/test_churn.py tests/node/test_start_cost.py tests/node/test_cri_proxy.py

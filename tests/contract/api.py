@@ -99,8 +99,18 @@ class Answer:
 class Api:
     """Requests to one server, over one connection."""
 
-    def __init__(self, port: int, tls: ssl.SSLContext, headers: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self,
+        port: int,
+        tls: ssl.SSLContext,
+        headers: Mapping[str, str] = {},
+        *,
+        host: str = "127.0.0.1",
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> None:
+        self._host = host
         self._port = port
+        self._timeout_seconds = timeout_seconds
         self._tls = tls
         self._headers = {"User-Agent": "contract/1.0", **headers}
         self._connection = self._connect()
@@ -174,7 +184,7 @@ class Api:
 
     def _connect(self) -> http.client.HTTPSConnection:
         return http.client.HTTPSConnection(
-            "127.0.0.1", self._port, context=self._tls, timeout=TIMEOUT_SECONDS
+            self._host, self._port, context=self._tls, timeout=self._timeout_seconds
         )
 
     def _exchange(

@@ -57,13 +57,16 @@ def hierarchies() -> dict[str, Path]:
     return found
 
 
-def run_inside(module: str, order: dict[str, Any], timeout_seconds: float) -> Any:
+def run_inside(
+    module: str, order: dict[str, Any], timeout_seconds: float, *, live: bool = False
+) -> Any:
     """Runs ``python -m MODULE ORDER`` as a node of its own; gives what it wrote.
 
     Args:
         module: writes JSON to the file that ``order["result"]`` names.
         order: what else it is told.
         timeout_seconds: then all of it is killed.
+        live: whether what it prints is printed as it comes, not its end at the end.
     """
     with _directories() as made, _scratch() as scratch:
         result = Path(scratch) / "result.json"
@@ -71,7 +74,8 @@ def run_inside(module: str, order: dict[str, Any], timeout_seconds: float) -> An
         with Path(scratch, "output").open("wb") as output:
             process = subprocess.Popen(
                 [*_UNSHARE, sys.executable, "-m", module, json.dumps(order)],
-                cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                cwd=ROOT, stdin=subprocess.DEVNULL, stdout=None if live else output,
+                stderr=subprocess.STDOUT,
                 preexec_fn=lambda: _move(made), start_new_session=True,
             )  # fmt: skip
             try:

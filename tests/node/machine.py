@@ -199,7 +199,8 @@ class RuntimeNode:
 
     def status(self) -> dict[str, Any]:
         """What koordlet tells of itself."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{_PORT}/status", timeout=20) as answer:
+        url = f"http://127.0.0.1:{_PORT}/status"
+        with urllib.request.urlopen(url, timeout=20 * PATIENCE) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
 
@@ -215,7 +216,7 @@ class RuntimeNode:
 
     def _end(self, name: str, number: signal.Signals) -> None:
         self._programs[name].send_signal(number)
-        self._programs[name].wait(30)
+        self._programs[name].wait(30 * PATIENCE)
 
 
 class RealNode(RuntimeNode):

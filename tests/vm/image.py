@@ -23,8 +23,9 @@ from tests.vm.packages import MissingVmError, Programs, cache_folder
 ROOT = Path(__file__).resolve().parents[2]
 # What runs in the guest, beside koord.
 TESTS = (
-    "tests/__init__.py", "tests/ci.py", "tests/models", "tests/node", "tests/real", "tests/scenes",
-    "tests/standins", "tests/vm", "deploy/priorityclasses.yaml",
+    "tests/__init__.py", "tests/ci.py", "tests/agent/hooks/build.py", "tests/contract/api.py",
+    "tests/models", "tests/node", "tests/real", "tests/scenes", "tests/standins", "tests/vm",
+    "deploy/priorityclasses.yaml",
 )  # fmt: skip
 EXTRAS = ("kube", "agent", "sim")
 _LEFT_OUT = ("koord", "matplotlib")
@@ -186,15 +187,15 @@ def _copy_libraries(tree: Path) -> None:
             shutil.copy2(name, target)
 
 
-def make(programs: Programs, tree: Path, image: Path) -> None:
-    """Writes a file system with what lies in a tree."""
+def make(programs: Programs, tree: Path, image: Path, room_mib: int = 16) -> None:
+    """Writes a file system with what lies in a tree, and room for more."""
     used = sum(p.lstat().st_size for p in tree.rglob("*"))
     files = sum(1 for _ in tree.rglob("*"))
-    # A block for the end of each file, tables, and some room.
-    size_mib = (used + files * 4608) // 2**20 + 16
+    # A block for the end of each file, and tables.
+    size_mib = (used + files * 4608) // 2**20 + room_mib
     command = [
         *programs.command("sbin/mke2fs"), "-q", "-t", "ext4", "-d", str(tree), "-O", "^has_journal",
-        "-N", str(files + files // 8 + 256), "-m", "0", str(image), f"{size_mib}M",
+        "-N", str(files + files // 8 + 16 * room_mib), "-m", "0", str(image), f"{size_mib}M",
     ]  # fmt: skip
     environment = {**os.environ, "MKE2FS_CONFIG": str(programs.root / "etc/mke2fs.conf")}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

@@ -21,15 +21,23 @@ from tests.vm import image, packages
 
 BOOT_SECONDS = 120.0
 _BOOTS = 2
-# Skylake-Server: the EPYC models show no SMT under emulation. Two sockets, four cores each, two
-# threads a core, a NUMA node a socket.
+# Two sockets, four cores each, two threads a core, a NUMA node a socket.
+_NUMA = (
+    "-smp", "16,sockets=2,cores=4,threads=2", "-m", "3G",
+    "-object", "memory-backend-ram,id=m0,size=1536M",
+    "-object", "memory-backend-ram,id=m1,size=1536M",
+    "-numa", "node,nodeid=0,cpus=0-7,memdev=m0", "-numa", "node,nodeid=1,cpus=8-15,memdev=m1",
+)  # fmt: skip
+# Skylake-Server: the EPYC models show no SMT under emulation.
 _MACHINE = (
-    "-accel tcg,thread=multi -cpu Skylake-Server -smp 16,sockets=2,cores=4,threads=2 -m 3G "
-    "-object memory-backend-ram,id=m0,size=1536M -object memory-backend-ram,id=m1,size=1536M "
-    "-numa node,nodeid=0,cpus=0-7,memdev=m0 -numa node,nodeid=1,cpus=8-15,memdev=m1 "
+    "-accel tcg,thread=multi -cpu Skylake-Server "
     "-display none -nodefaults -no-user-config -no-reboot -monitor none"
 )
-_KERNEL = "console=ttyS0 quiet panic=-1 psi=1 cgroup_no_v1=all mitigations=off random.trust_cpu=on"
+_KERNEL = (
+    "console=ttyS0 quiet panic=-1 psi=1 cgroup_no_v1=all mitigations=off random.trust_cpu=on "
+    # Beside much other work ten ticks may not come while it looks, and then it boots no further.
+    "no_timer_check"
+)
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
@@ -44,14 +52,20 @@ class Guest:
 
     Args:
         echo: whether its console goes to stderr as it comes.
-        disks: further ones, ``/dev/vdc`` on; nobody mounts them.
+        disks: further ones to read, ``/dev/vdc`` on; nobody mounts them.
+        hardware: processors, memory and other devices, as QEMU's arguments.
 
     Attributes:
         release: its kernel's.
         boot_seconds: from QEMU's start until Python in the guest took orders.
     """
 
-    def __init__(self, echo: bool = False, disks: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        echo: bool = False,
+        disks: Sequence[Path] = (),
+        hardware: Sequence[str] = _NUMA,
+    ) -> None:
         self.release = ""
         self.boot_seconds = 0.0
         self._echo = echo
@@ -60,6 +74,7 @@ class Guest:
         self._process: subprocess.Popen[bytes] | None = None
         self._disks: list[Path] = []
         self._more = list(disks)
+        self._hardware = list(hardware)
         self._folder = Path(tempfile.mkdtemp(prefix="koord-vm-"))
 
     def __enter__(self) -> Guest:
@@ -154,6 +169,7 @@ class Guest:
         ]
         for disk in [*self._disks, *self._more]:
             command += ["-drive", f"file={disk},format=raw,if=virtio,readonly=on"]
+        command += self._hardware
         before = time.monotonic()
         self._process = subprocess.Popen(
             command,

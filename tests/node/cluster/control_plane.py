@@ -169,7 +169,7 @@ def make_directories() -> list[Path]:
 
 
 def run_node(order: dict[str, Any], made: list[Path], story: str, seconds: float) -> None:
-    """Runs a story on the node to its end."""
+    """Runs a story on a node of this machine to its end."""
 
     def move() -> None:
         for folder in made:
@@ -183,18 +183,27 @@ def run_node(order: dict[str, Any], made: list[Path], story: str, seconds: float
 
 
 def play(make: Callable[[Path], Cluster], story: str, seconds: float = _STORY_SECONDS) -> int:
-    """Makes a cluster and runs a story on its node; writes figures, or what went wrong."""
+    """Makes a cluster and runs a story on its node, on this machine."""
+    mount_cgroups()
+    made = make_directories()
+    return serve(make, lambda _, order: run_node(order, made, story, seconds))
+
+
+def serve(make: Callable[[Path], Cluster], run: Callable[[Cluster, dict[str, Any]], None]) -> int:
+    """Makes a cluster and runs what writes figures; writes what went wrong where it does not.
+
+    Args:
+        make: of a folder.
+        run: a story on the cluster's node, of an order with folder and port of the cluster.
+    """
     order = json.loads(sys.argv[1])
     folder = Path(order["scratch"], "cluster")
     folder.mkdir()
     cluster = make(folder)
     try:
-        mount_cgroups()
         make_network()
-        made = make_directories()
         cluster.start()
-        order |= {"cluster": str(folder), "port": cluster.plane.port}
-        run_node(order, made, story, seconds)
+        run(cluster, order | {"cluster": str(folder), "port": cluster.plane.port})
     except BaseException as error:
         traceback.print_exc()
         result = {"failure": f"{type(error).__name__}: {error}"}

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.node.cluster.control_plane import ADDRESS, NODE
-from tests.node.machine import RuntimeNode, mount, mount_all, until
+from tests.node.machine import CGROUP, RuntimeNode, mount, mount_all, until
 from tests.real.binaries import find
 from tests.scenes.daemon import rounds_in
+from tests.scenes.owntree import OwnMachine
 
+_MEMORY_BYTES = 2 << 30
 _SUPPRESSION = "cpusuppress"
 # What they write whatever their settings: links to logs, state of CNI, folders of plugins.
 _WRITTEN = ("/etc", "/usr/libexec", "/var/lib", "/var/log")
@@ -47,9 +49,15 @@ class KubeletNode(RuntimeNode):
     def __init__(self, folder: Path, cluster: Path) -> None:
         super().__init__(folder)
         self._cluster = cluster
+        self.mount()
+        Path("/run/cni-conf/pods.conflist").write_text(json.dumps(_NETWORK), encoding="utf-8")
+
+    def mount(self) -> None:
+        """Makes the mounts of a node's own, and has it see no work but its own."""
         mount_all()
         _mount_written()
-        Path("/run/cni-conf/pods.conflist").write_text(json.dumps(_NETWORK), encoding="utf-8")
+        # For good: what reads its files ends with the namespace.
+        OwnMachine(CGROUP, _MEMORY_BYTES).__enter__()
 
     def start_runtime(self) -> None:
         """Starts containerd, with images."""
@@ -63,14 +71,15 @@ class KubeletNode(RuntimeNode):
             settings: of its configuration, beside or instead of those here.
         """
         config = self.folder / "kubelet.yaml"
-        config.write_text(json.dumps(self._configuration() | settings), encoding="utf-8")
+        config.write_text(json.dumps(self.configuration() | settings), encoding="utf-8")
         arguments = (
             f"--config={config}", f"--kubeconfig={self._cluster / 'kubelet.kubeconfig'}",
             f"--hostname-override={NODE}", f"--node-ip={ADDRESS}", "--v=2",
         )  # fmt: skip
         self._start("kubelet", [str(find("kubelet")), *arguments])
 
-    def _configuration(self) -> dict[str, Any]:
+    def configuration(self) -> dict[str, Any]:
+        """The kubelet's."""
         unlimited = {
             "memory.available": "1Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%",
             "imagefs.available": "0%", "imagefs.inodesFree": "0%",
@@ -102,6 +111,7 @@ class KubeletNode(RuntimeNode):
         """Starts it as a user does on a host, and waits until it serves the runtime."""
         arguments = (
             "--node-name", NODE, "--kubeconfig", str(self._cluster / "koordlet.kubeconfig"),
+            "--prediction-checkpoint-filepath", str(self.folder / "checkpoints"),
             "--feature-gates", gates, "-v", "4", *flags,
         )  # fmt: skip
         call = [sys.executable, "-m", "koord.cli.daemons.koordlet", *arguments]

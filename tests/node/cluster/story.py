@@ -21,11 +21,9 @@ from tests.node.cluster.control_plane import NODE
 from tests.node.cluster.static_policy import switch_policy, take_over
 from tests.node.cluster.upkeep import resize_in_place, restart_kubelet
 from tests.node.cluster.visitor import Document, Visitor
-from tests.node.machine import CGROUP, until
+from tests.node.machine import PATIENCE, until
 from tests.scenes.experiments.suppress import rounds_to_fall
-from tests.scenes.owntree import OwnMachine
 
-MEMORY_BYTES = 2 << 30
 _BATCH_CPU = "kubernetes.io/batch-cpu"
 _STATUS = "scheduling.koordinator.sh/resource-status"
 _RESERVED = "scheduling.koordinator.sh/reservation-allocated"
@@ -58,6 +56,11 @@ def become_ready(world: Visitor) -> None:
     meta = {"name": "slo-controller-config", "namespace": _SYSTEM}
     document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
     world.create("configmaps", _SYSTEM, document)
+    start_koordlet(world)
+
+
+def start_koordlet(world: Visitor) -> None:
+    """With the gate and the flags of the whole story."""
     world.node.start_koordlet(
         _GATES, "--only-evict-by-api", "--cpu-evict-cool-time-seconds", "2",
         "--kubelet-sync-interval", "1s",
@@ -67,10 +70,16 @@ def become_ready(world: Visitor) -> None:
 
 def report_and_offer(world: Visitor) -> None:
     """NodeMetric and NodeSLO go round; the node offers batch resources."""
+    group = "slo.koordinator.sh/v1alpha1"
+    running = {pod["metadata"]["name"] for pod in world.all_pods()}
+
+    def reported() -> Document | None:
+        found = world.get(f"{group}/nodemetrics", "", NODE)
+        names = {each["name"] for each in found.get("status", {}).get("podsMetric") or ()}
+        return found if names >= running else None
 
     world.found["offered"] = until("batch CPUs are offered", lambda: world.amount(_BATCH_CPU))
-    group = "slo.koordinator.sh/v1alpha1"
-    world.found["metric"] = world.get(f"{group}/nodemetrics", "", NODE)
+    world.found["metric"] = until("all pods are reported", reported)
     world.found["slo"] = world.get(f"{group}/nodeslos", "", NODE)
     world.say("batch CPUs are offered")
 
@@ -115,7 +124,8 @@ def reach_containers(world: Visitor) -> None:
     name = world.found["web"]["metadata"]["name"]
     world.found["logs"] = world.kubectl("logs", name).strip()
     world.found["exec"] = world.kubectl("exec", name, "--", "/bin/echo", "it is I").strip()
-    with urllib.request.urlopen("http://127.0.0.1:9316/metrics", timeout=20) as answer:
+    url = "http://127.0.0.1:9316/metrics"
+    with urllib.request.urlopen(url, timeout=20 * PATIENCE) as answer:
         lines = answer.read().decode().splitlines()
     start = "koordlet_kubelet_request_duration_seconds_count"
     world.found["kubelet calls"] = [line for line in lines if line.startswith(start)]
@@ -123,7 +133,7 @@ def reach_containers(world: Visitor) -> None:
 
 
 def suppress_and_evict(world: Visitor) -> None:
-    """The service's load rises: batch is held down, then evicted by rule."""
+    """The service's load rises to all CPUs but one: batch is held down, then evicted by rule."""
     world.kubectl("delete", "deployment", "bound", "--wait=false")
     until("the bound pod is gone", lambda: not world.pods("default", "bound"))
     until("a whole CPU is offered", lambda: world.amount(_BATCH_CPU) >= 1000)
@@ -134,11 +144,14 @@ def suppress_and_evict(world: Visitor) -> None:
     world.found["batch files"] = {
         file: world.read(file, batch) for file in ("cpu.shares", "cpu.cfs_quota_us")
     }
+    world.found["batch memory"] = world.read("memory.limit_in_bytes", batch)
     world.say("batch runs")
     world.node.wait_rounds(_STEADY_ROUNDS)
     before = len(world.node.rounds())
     web = world.found["web"]["metadata"]["name"]
-    world.kubectl("exec", web, "--", "/bin/sh", "-c", f"{{ {_SPIN}; }} >/dev/null 2>&1 &")
+    cpus = os.cpu_count() or 1
+    spin = f"{{ {_SPIN}; }} >/dev/null 2>&1 & " * max(1, cpus - 1)
+    world.kubectl("exec", web, "--", "/bin/sh", "-c", spin)
     world.say("the service works")
     uid = batch["metadata"]["uid"]
 
@@ -150,7 +163,7 @@ def suppress_and_evict(world: Visitor) -> None:
     world.say("batch is evicted")
     world.node.wait_rounds(_STEADY_ROUNDS)
     world.found["rounds"] = world.node.rounds()[before:]
-    world.found["rounds to fall"] = rounds_to_fall(world.found["rounds"], os.cpu_count() or 1)
+    world.found["rounds to fall"] = rounds_to_fall(world.found["rounds"], cpus)
     status = world.node.status()
     world.found["problems"] = [*status["failures"], *status["hookProblems"]]
     world.found["calls"] = {call["method"]: call["failures"] for call in status["runtime"]["calls"]}
@@ -169,8 +182,6 @@ def tell(kind: type[Visitor], steps: Iterable[Callable[[Any], None]]) -> int:
     visitor = kind(order)
     result: dict[str, Any] = {"figures": visitor.found}
     try:
-        # For good: what reads its files ends with the namespace.
-        OwnMachine(CGROUP, MEMORY_BYTES).__enter__()
         visitor.begin()
         for step in steps:
             step(visitor)

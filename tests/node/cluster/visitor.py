@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from koord.kernels.quantity import Quantity
-from tests.contract.api import Api, at
+from tests.contract.api import TIMEOUT_SECONDS, Api, at
 from tests.node.cluster.control_plane import NODE
 from tests.node.cluster.kubelet import KubeletNode
-from tests.node.machine import CGROUP
+from tests.node.machine import CGROUP, PATIENCE
 from tests.real.binaries import find
 
 Document = dict[str, Any]
@@ -27,7 +27,8 @@ class Visitor:
     """An administrator, on the node.
 
     Args:
-        order: with the cluster's folder, and the port of its API server.
+        order: with the cluster's folder, and the port of its API server; its ``host`` where that is
+            not this one.
 
     Attributes:
         found: figures.
@@ -40,7 +41,10 @@ class Visitor:
         self._cluster = Path(order["cluster"])
         tls = ssl.create_default_context(cafile=self._cluster / "authority.crt")
         tls.load_cert_chain(self._cluster / "admin.crt", self._cluster / "admin.key")
-        self._api = Api(order["port"], tls)
+        seconds = TIMEOUT_SECONDS * PATIENCE
+        self._api = Api(
+            order["port"], tls, host=order.get("host", "127.0.0.1"), timeout_seconds=seconds
+        )
         self.found: dict[str, Any] = {}
         self._began = time.monotonic()
         self.node = self.kind(Path(order["scratch"]), self._cluster)
@@ -58,7 +62,11 @@ class Visitor:
         """What kubectl says."""
         call = [str(find("kubectl")), f"--kubeconfig={self._cluster / 'kubeconfig'}", *arguments]
         done = subprocess.run(
-            call, capture_output=True, text=True, check=False, timeout=_ADMIN_SECONDS
+            call,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_ADMIN_SECONDS * PATIENCE,
         )
         assert done.returncode == 0, f"{arguments}: {done.stderr}"
         return done.stdout
@@ -121,18 +129,26 @@ class Visitor:
 
     def read(self, file: str, pod: Document) -> str:
         """What a file of the cgroup of a pod's container says, e.g. ``cpu.shares``."""
-        container = pod["status"]["containerStatuses"][0]["containerID"].partition("://")[2]
-        hierarchy = CGROUP / file.partition(".")[0]
-        (folder,) = hierarchy.glob(f"kubepods/**/pod{pod['metadata']['uid']}/{container}")
-        return (folder / file).read_text(encoding="ascii").strip()
+        return (folder_of(CGROUP / file.partition(".")[0], pod) / file).read_text("ascii").strip()
 
     def troubles(self) -> list[str]:
         """What koord's programs logged of failures."""
-        logs = [self.node.folder / "koordlet.log", *self._cluster.glob("koord-*.log")]
-        return [
-            f"{log.stem}: {line}"
-            for log in logs
-            if log.is_file()
-            for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
-            if any(word in line for word in TROUBLES)
-        ]
+        return troubles_in(self.node.folder / "koordlet.log", *self._cluster.glob("koord-*.log"))
+
+
+def folder_of(hierarchy: Path, pod: Document) -> Path:
+    """The cgroup of a pod's container."""
+    container = pod["status"]["containerStatuses"][0]["containerID"].partition("://")[2]
+    (folder,) = hierarchy.glob(f"kubepods/**/pod{pod['metadata']['uid']}/{container}")
+    return folder
+
+
+def troubles_in(*logs: Path) -> list[str]:
+    """What programs logged of failures."""
+    return [
+        f"{log.stem}: {line}"
+        for log in logs
+        if log.is_file()
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
+        if any(word in line for word in TROUBLES)
+    ]

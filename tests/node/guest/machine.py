@@ -39,7 +39,7 @@ class GuestNode(RealNode):
 
     def read(self, file: str, directory: str) -> str:
         """What a file says, in v2's terms."""
-        return (CGROUP / directory / _NAMES.get(file, file)).read_text(encoding="ascii").strip()
+        return (CGROUP / directory / NAMES.get(file, file)).read_text(encoding="ascii").strip()
 
     def write(self, file: str, directory: str, value: str) -> None:
         """Writes a file; the value in v1's terms."""
@@ -47,10 +47,10 @@ class GuestNode(RealNode):
             value = str(weight(int(value)))
         elif file == "cpu.cfs_quota_us":
             value = "max" if value == "-1" else value
-        (CGROUP / directory / _NAMES.get(file, file)).write_text(value)
+        (CGROUP / directory / NAMES.get(file, file)).write_text(value)
 
 
-_NAMES = {
+NAMES = {
     "cpu.shares": "cpu.weight", "cpu.cfs_quota_us": "cpu.max",
     "memory.limit_in_bytes": "memory.max",
 }  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 
 from tests.ci import IN_CI
 from tests.node.guest import disk
+from tests.node.guest.prepare import SCRATCH
 from tests.node.packages import MissingPackageError
 from tests.node.packages import find as find_package
 from tests.real.fixtures import need
@@ -26,7 +27,7 @@ SECONDS = 1800.0
 
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    need(*disk.PROGRAMS)
+    need(*disk.RUNTIME)
     try:
         find_package("runc")
         programs = packages.find()
@@ -41,8 +42,10 @@ def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
 
 @pytest.fixture(scope="module")
 def seen(guest: Guest) -> Any:
-    order = {"scratch": "/run/scratch", "result": str(RESULT)}
-    result = guest.run("tests.node.guest.scene", order, timeout_seconds=SECONDS)
+    order = {
+        "module": "tests.node.guest.scene", "scratch": str(SCRATCH), "result": str(RESULT),
+    }  # fmt: skip
+    result = guest.run("tests.node.guest.prepare", order, timeout_seconds=SECONDS)
     print(guest.console[-20_000:])
     assert "figures" in result, result["failure"]
     print(result["figures"])
