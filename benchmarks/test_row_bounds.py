@@ -82,6 +82,27 @@ def test_preferences_as_bits(gate: Gate) -> None:
     gate("placement: preferences of 5,000 rows as bits", by_bits, by_raw_scores, 1.2)
 
 
+def test_bits_of_rows_that_are_ordered_by_use(gate: Gate) -> None:
+    random = np.random.default_rng(7)
+    used = np.stack([random.integers(0, 6_000, ROWS), random.integers(0, 20 << 30, ROWS)])
+    search = Search(used)
+    # The search before looked at most rows, so that with the next rows all are ordered.
+    search.bounds.update(*search.columns, slice(0, ROWS // 32), search.open, search.ranks)
+    mask, zone = np.arange(ROWS) % 2 == 1, np.arange(ROWS) % 3 == 1
+    bits, preferences = [row_bits(mask)], [(2, [(50, row_bits(zone))])]
+
+    def by_bits() -> int:
+        return search.bounds.best(search.rooms, [1, 1], [], [], None, bits, preferences)
+
+    def by_raw_scores() -> int:
+        raw = np.multiply(zone, 50, dtype=np.int64)
+        return search.bounds.best(search.rooms, [1, 1], [mask], [(2, DEFAULT, raw)])
+
+    assert by_bits() == by_raw_scores()
+    assert search.bounds.looked_at < ROWS // 4
+    gate("placement: bits of 5,000 rows by use", by_bits, by_raw_scores, 2.0)
+
+
 def test_rows_that_all_differ_cost_no_more_than_a_board(gate: Gate) -> None:
     random = np.random.default_rng(7)
     used = np.stack([random.integers(0, 60_000, ROWS), random.integers(0, 200 << 30, ROWS)])

@@ -17,26 +17,31 @@ bool rises(Normalization kind) {
 
 }  // namespace
 
-// Reservations before ratings: these are normalised among the rows that those let pass.
 void RowBounds::limit_answers(const Rooms& rooms, const RowAnswers& answers) {
-  allow(rooms, answers);
-  limit_allowed();
-  take_ratings(answers);
-  if (answers.reserved.bounds != nullptr) limit_reserved(rooms, answers);
-  for (const RowRating& each : ratings_) limit_rating(each);
-  for (const Preferences& each : answers.preferences) limit_preferences(rooms, each);
-}
-
-// Which places may be chosen; where scores are normalised among these, less those without room.
-void RowBounds::allow(const Rooms& rooms, const RowAnswers& answers) {
   allowed_.assign(rows_, 1);
   allow_where(open_places_, allowed_.data());
   allow_masks(answers);
-  allow_bits(answers);
-  if (answers.ratings.empty()) return;
-  for (std::size_t at = 0; at < rows_; at += kPart) {
-    allow_room(rooms, in_a_row(at, std::min(kPart, rows_ - at)));
+  join_bits(answers);
+  const bool rated = !answers.ratings.empty() || answers.reserved.bounds != nullptr;
+  if (rated) limit_ratings(rooms, answers);
+  limit_preferences(rooms, answers);
+  coarse_.assign(blocks_, 1);
+  // In the order given the bits of a block are at hand.
+  for (std::size_t block = 0; !by_use_ && block < blocks_; ++block) refine(block);
+}
+
+// Scores that are normalised among the places that may be chosen, of all of which they are given.
+// Reservations before ratings: these are normalised among the rows that those let pass.
+void RowBounds::limit_ratings(const Rooms& rooms, const RowAnswers& answers) {
+  if (!answers.ratings.empty()) {
+    for (std::size_t at = 0; at < rows_; at += kPart) {
+      allow_room(rooms, in_a_row(at, std::min(kPart, rows_ - at)));
+    }
   }
+  for (std::size_t block = 0; block < blocks_; ++block) allow_bits(block);
+  take_ratings(answers);
+  if (answers.reserved.bounds != nullptr) limit_reserved(rooms, answers);
+  for (const RowRating& each : ratings_) limit_rating(each);
 }
 
 // Masks are by row: joined as such first, where rows have places of their own.
@@ -59,17 +64,6 @@ void RowBounds::allow_room(const Rooms& rooms, RowSet part) {
   for (const auto& [filter, room] : rooms.checks()) {
     room.left(kept(), part, found);
     allow_where(std::span<const std::int64_t>(found), allowed_.data() + part.first);
-  }
-}
-
-// Of blocks without a row that may be chosen there is no limit.
-void RowBounds::limit_allowed() {
-  for (std::size_t block = 0; block < blocks_; ++block) {
-    std::uint8_t any = 0;
-    for (const std::uint8_t each : std::span(allowed_).subspan(block * kBlock, size_of(block))) {
-      any = static_cast<std::uint8_t>(any | each);
-    }
-    if (any == 0) limits_[block] = kLowest;
   }
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // RowBounds orders rows: when, and by what.
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
+#include <cstdint>
 #include <numeric>
+#include <span>
+#include <vector>
 
 #include "koord/placement_bounds.hpp"
 
@@ -12,8 +15,27 @@ namespace {
 
 // Rows are ordered anew once one in so many has changed, and in the other way where searches have
 // looked at more than one in so many.
-constexpr std::size_t kChanged = 8;
+constexpr std::size_t kChanged = 32;
 constexpr std::size_t kLooked = 4;
+// Shares of what rows have are told apart in so many bits; closed rows have one more than all.
+constexpr unsigned kShareBits = 16;
+constexpr std::uint64_t kClosed = (std::uint64_t{1} << kShareBits) - 1;
+constexpr unsigned kDigitBits = 8;
+
+// Orders rows by the key of each, those of equal keys as they stood: digit by digit, from the last.
+void sort_by(std::span<const std::uint64_t> keys, std::vector<std::size_t>& rows) {
+  constexpr std::uint64_t kDigits = std::uint64_t{1} << kDigitBits;
+  const std::uint64_t most = keys.empty() ? 0 : std::ranges::max(keys);
+  std::vector<std::size_t> sorted(rows.size());
+  for (unsigned shift = 0; shift < 64 && most >> shift != 0; shift += kDigitBits) {
+    std::array<std::size_t, kDigits + 1> starts = {};
+    const auto digit = [&](std::size_t row) { return keys[row] >> shift & (kDigits - 1); };
+    for (const std::size_t row : rows) ++starts[digit(row) + 1];
+    std::partial_sum(starts.begin(), starts.end(), starts.begin());
+    for (const std::size_t row : rows) sorted[starts[digit(row)]++] = row;
+    rows.swap(sorted);
+  }
+}
 
 }  // namespace
 
@@ -42,33 +64,36 @@ void RowBounds::order_rows(const Columns& columns, std::span<const std::uint8_t>
 }
 
 // Rows of which about as much is taken of resource 0 stand beside each other, and among these those
-// of which as much is taken of resource 1: strips of a plane, cut into blocks. Closed ones come
-// last.
+// of which as much is taken of resource 1: strips of a plane, cut into blocks. Equal ones stand by
+// their rank, closed ones last.
 void RowBounds::order_by_use(std::span<const std::uint8_t> open) {
   const auto strips = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(blocks_))));
   const std::size_t strip = strips > 0 ? (blocks_ + strips - 1) / strips * kBlock : 1;
-  std::vector<Use> uses(rows_);
-  for (std::size_t row = 0; row < rows_; ++row) uses[row] = use_of(row, 0, open);
-  std::ranges::sort(uses);
-  for (std::size_t first = 0; first < rows_; first += strip) {
-    const std::span<Use> its = std::span(uses).subspan(first, std::min(rows_ - first, strip));
-    for (Use& each : its) each = use_of(each.row, 1, open);
-    std::ranges::sort(its);
+  std::vector<std::uint64_t> keys(rows_);
+  for (std::size_t row = 0; row < rows_; ++row) {
+    keys[row] = static_cast<std::uint64_t>(place_ranks_[places_[row]]);
   }
-  for (std::size_t place = 0; place < rows_; ++place) order_[place] = uses[place].row;
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  sort_by(keys, order_);
+  for (std::size_t row = 0; row < rows_; ++row) keys[row] = share_of(row, 0, open);
+  std::vector<std::size_t> by_share = order_;
+  sort_by(keys, by_share);
+  for (std::size_t at = 0; at < rows_; ++at) {
+    const std::size_t row = by_share[at];
+    keys[row] = at / strip << kShareBits | share_of(row, 1, open);
+  }
+  sort_by(keys, order_);
 }
 
-RowBounds::Use RowBounds::use_of(std::size_t row, std::size_t resource,
-                                 std::span<const std::uint8_t> open) const {
-  const std::size_t place = places_[row];
-  double share = 0;
-  if (resource < resources_) {
-    const std::size_t at = resource * rows_ + place;
-    const auto offered = static_cast<double>(offered_[at]);
-    share = offered > 0 ? static_cast<double>(taken_[at]) / offered : 1;
-  }
-  if (open[row] == 0) share = std::numeric_limits<double>::infinity();
-  return {.share = share, .rank = place_ranks_[place], .row = row};
+// The share of a resource that is taken of a row.
+std::uint64_t RowBounds::share_of(std::size_t row, std::size_t resource,
+                                  std::span<const std::uint8_t> open) const {
+  if (open[row] == 0) return kClosed;
+  if (resource >= resources_) return 0;
+  const std::size_t at = resource * rows_ + places_[row];
+  const auto offered = static_cast<double>(offered_[at]);
+  const double share = offered > 0 ? static_cast<double>(taken_[at]) / offered : 1;
+  return static_cast<std::uint64_t>(std::clamp(share, 0.0, 1.0) * (kClosed - 1));
 }
 
 }  // namespace koord::placement

@@ -89,7 +89,7 @@ class RowBounds::Search {
   // The place found, -1 if there is none.
   std::int64_t run(std::size_t first) {
     // The most promising one first: after it most others are out of the question.
-    look_at(first, 1);
+    if (is_worth(first)) look_at(first, 1);
     if (bounds_.by_use_) {
       look_by_limit(first);
     } else {
@@ -116,7 +116,7 @@ class RowBounds::Search {
       return std::tuple(-bounds_.limits_[block], bounds_.ranks_[block], block);
     });
     for (const std::size_t block : sooner) {
-      if (may_be_better(block)) look_at(block, 1);
+      if (is_worth(block)) look_at(block, 1);
     }
   }
 
@@ -139,6 +139,13 @@ class RowBounds::Search {
     if (limit == kLowest) return false;
     if (found_.place < 0 || limit > found_.total) return true;
     return limit == found_.total && bounds_.ranks_[block] < found_.rank;
+  }
+
+  // The same by all that is known of a block.
+  [[nodiscard]] bool is_worth(std::size_t block) {
+    if (!may_be_better(block)) return false;
+    bounds_.refine(block);
+    return may_be_better(block);
   }
 
   // At most as many blocks as kPart rows are.
@@ -180,8 +187,9 @@ class RowBounds::Search {
     for (const Preferred& each : bounds_.preferred_) {
       normalising(Normalization::kDefault, 0, each.most, [&](const auto& score) {
         for (std::size_t i = 0; i < count; ++i) {
-          if (allowed_[first + i] == 0) continue;
-          sums_[i] += each.given.weight * score(preference(each.given, first + i));
+          // One without room may get more than the most.
+          if (left_[i] < 0 || allowed_[first + i] == 0) continue;
+          sums_[i] += each.given->weight * score(bounds_.preference(*each.given, first + i));
         }
       });
     }
@@ -217,6 +225,7 @@ std::int64_t RowBounds::best(const Rooms& rooms, std::span<const std::int64_t> w
   limit_blocks(rooms, weights);
   rated_.clear();
   preferred_.clear();
+  coarse_.clear();
   const bool answered = !answers.masks.empty() || !answers.ratings.empty() ||
                         answers.reserved.bounds != nullptr || !answers.bit_masks.empty() ||
                         !answers.preferences.empty();

@@ -51,6 +51,7 @@ constexpr std::size_t kTogether = 8;
 
 std::vector<Reading> readings(const Columns& columns, std::span<const Counted> counted) {
   std::vector<Reading> found;
+  found.reserve(counted.size());
   for (const Counted& each : counted) {
     check_columns(columns, each.resource);
     if (each.nonzero && each.resource > 1) {

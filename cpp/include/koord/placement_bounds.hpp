@@ -12,16 +12,15 @@
 // the rows of a block are much alike it costs what there are blocks.
 //
 // Where rows lie in the order that they were given in, those that differ little come one after the
-// other in many tables, and of equals the one with the lowest rank is found first. Once an eighth
+// other in many tables, and of equals the one with the lowest rank is found first. Once one in 32
 // of the rows has changed, and searches since the last time have looked at more than a quarter of
 // them on average, rows are ordered by how much of resources 0 and 1 is taken instead, so that
 // those of a block are alike; and back where that is no better. So long as they are ordered by use,
-// every eighth that changes orders them anew; at no other time do rows move from block to block.
+// every 32nd part that changes orders them anew; at no other time do rows move from block to block.
 //
 // Not thread-safe.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -113,16 +112,8 @@ class KOORD_API RowBounds {
   };
   // Preferences with the most that any row gets.
   struct Preferred {
-    Preferences given;
+    const Preferences* given = nullptr;
     std::int64_t most = 0;
-  };
-  // A row by the share of a resource that is taken.
-  struct Use {
-    double share = 0;
-    std::int64_t rank = 0;
-    std::size_t row = 0;
-
-    auto operator<=>(const Use&) const = default;
   };
 
   // Rows are read (placement_bounds.cpp).
@@ -147,8 +138,8 @@ class KOORD_API RowBounds {
   void order_rows(const Columns& columns, std::span<const std::uint8_t> open,
                   std::span<const std::int64_t> ranks);
   void order_by_use(std::span<const std::uint8_t> open);
-  [[nodiscard]] Use use_of(std::size_t row, std::size_t resource,
-                           std::span<const std::uint8_t> open) const;
+  [[nodiscard]] std::uint64_t share_of(std::size_t row, std::size_t resource,
+                                       std::span<const std::uint8_t> open) const;
 
   // Blocks are limited by columns (placement_bounds_limits.cpp).
   void limit_blocks(const Rooms& rooms, std::span<const std::int64_t> weights);
@@ -161,7 +152,7 @@ class KOORD_API RowBounds {
 
   // ... by answers (placement_bounds_answers.cpp).
   void limit_answers(const Rooms& rooms, const RowAnswers& answers);
-  void allow(const Rooms& rooms, const RowAnswers& answers);
+  void limit_ratings(const Rooms& rooms, const RowAnswers& answers);
   void allow_masks(const RowAnswers& answers);
   void allow_room(const Rooms& rooms, RowSet part);
   void limit_allowed();
@@ -169,14 +160,17 @@ class KOORD_API RowBounds {
   void limit_rating(const RowRating& rating);
   std::pair<std::int64_t, std::int64_t> bound_rating(const RowRating& rating);
 
-  // ... by answers that are bits (placement_bounds_bits.cpp).
-  void allow_bits(const RowAnswers& answers);
-  [[nodiscard]] RowBits by_place(RowBits rows);
-  void limit_preferences(const Rooms& rooms, const Preferences& given);
-  void bound_preferences(const Preferences& by_place);
-  std::int64_t most_preferred(const Rooms& rooms, const Preferences& by_place);
-  std::int64_t ask_preferred(const Rooms& rooms, const Preferences& by_place, std::size_t block);
-  [[nodiscard]] static std::int64_t preference(const Preferences& by_place, std::size_t place);
+  // ... by answers that are bits, of one block after the other (placement_bounds_bits.cpp).
+  void join_bits(const RowAnswers& answers);
+  void allow_bits(std::size_t block);
+  void refine(std::size_t block);
+  void prefer(std::size_t block);
+  void limit_preferences(const Rooms& rooms, const RowAnswers& answers);
+  std::int64_t most_preferred(const Rooms& rooms, const Preferences& given);
+  [[nodiscard]] std::uint64_t left_of_word(std::size_t word) const;
+  [[nodiscard]] std::uint64_t bits_of_block(RowBits rows, std::size_t block) const;
+  [[nodiscard]] bool may_go(const Rooms& rooms, std::size_t row) const;
+  [[nodiscard]] std::int64_t preference(const Preferences& given, std::size_t place) const;
 
   // ... and by reservations (placement_bounds_reserved.cpp).
   void limit_reserved(const Rooms& rooms, const RowAnswers& answers);
@@ -230,13 +224,12 @@ class KOORD_API RowBounds {
   std::vector<std::vector<std::int64_t>> raw_;
   std::vector<Rated> rated_;
   std::vector<std::int64_t> ends_;
-  // Of answers that are bits: those by place, where these are not by row; the places that they
-  // leave, empty for all; preferences by place; of one of them by block the most.
-  std::vector<std::vector<std::uint64_t>> place_bits_;
-  std::size_t placed_ = 0;
+  // Of answers that are bits: the rows that masks leave, empty for all; preferences; of one of them
+  // by word of rows the most. By block, whether its limit leaves them out so far; empty for none.
   std::vector<std::uint64_t> left_bits_;
   std::vector<Preferred> preferred_;
   std::vector<std::int64_t> hoped_;
+  std::vector<std::uint8_t> coarse_;
   // Of reservations: by block whether its rows were asked about, and the most they may be filled;
   // by row how full they would be.
   std::vector<std::uint8_t> asked_;

@@ -36,13 +36,18 @@ class LabelColumn:
         changes: counts rows whose number changed, and growths.
     """
 
-    __slots__ = ("_bits", "_masks", "_numbers", "_rows", "changes", "ids", "values")
+    __slots__ = (
+        "_bits", "_having", "_masks", "_numbers", "_rows", "_sums", "changes", "ids", "values",
+    )  # fmt: skip
 
     def __init__(self, rows: int) -> None:
         self.changes = 0
         self.ids = np.full(rows, -1, np.int32)
         self.values: list[str] = []
         self._numbers: dict[str, int] = {}
+        # By number, how many rows have it, and the sum of these: which is the row where it is one.
+        self._having: list[int] = []
+        self._sums: list[int] = []
         self._rows: dict[int, NDArray[np.intp]] = {}
         self._masks: dict[int, NDArray[np.bool_]] = {}
         self._bits: dict[int, NDArray[np.uint64]] = {}
@@ -50,6 +55,10 @@ class LabelColumn:
     def number(self, value: str) -> int:
         """The number of a value, -1 if no node ever had it."""
         return self._numbers.get(value, -1)
+
+    def only_row(self, number: int) -> int:
+        """The one row that has a value; -1 where it is not one."""
+        return self._sums[number] if number >= 0 and self._having[number] == 1 else -1
 
     def rows(self, number: int) -> NDArray[np.intp]:
         """The rows that have a value, ascending."""
@@ -85,8 +94,12 @@ class LabelColumn:
         if value is not None and number < 0:
             number = self._numbers[value] = len(self.values)
             self.values.append(value)
+            self._having.append(0)
+            self._sums.append(0)
         if number != before:
             self.changes += 1
+            self._count(before, row, -1)
+            self._count(number, row, 1)
             self.ids[row] = number
             self._rows.pop(before, None)
             self._rows.pop(number, None)
@@ -94,6 +107,11 @@ class LabelColumn:
             self._masks.pop(number, None)
             self._bits.pop(before, None)
             self._bits.pop(number, None)
+
+    def _count(self, number: int, row: int, sign: int) -> None:
+        if number >= 0:
+            self._having[number] += sign
+            self._sums[number] += sign * row
 
     def grow(self, rows: int) -> None:
         """Makes room for more rows."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +41,8 @@ _FEW = 4
 _PART = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _VALUE = re.compile(rf"({_PART})?")
 _KEY = re.compile(rf"([a-z0-9]([-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_PART}")
+_LONGEST_PREFIX = 253
+_LONGEST_KEY = _LONGEST_PREFIX + 1 + 63
 
 
 class NodePredicate(ABC):
@@ -247,7 +250,7 @@ class AnyOf(NodePredicate):
 def label_predicate(requirement: NodeSelectorRequirement) -> NodePredicate | str:
     """A requirement on a label, or what is wrong with it."""
     key, operator, values = requirement.key, requirement.operator, requirement.values
-    if not _KEY.fullmatch(key) or (len(key) > 253 and len(key.rpartition("/")[0]) > 253):
+    if len(key) > _LONGEST_KEY or not _is_label_key(key):
         return f"key: {key!r} is no label key"
     wrong = None
     for value in values:
@@ -268,6 +271,12 @@ def label_predicate(requirement: NodeSelectorRequirement) -> NodePredicate | str
     if wrong is not None:
         return f"values: {wrong!r} is no label value"
     return LabelPredicate(key, operator, values)
+
+
+@lru_cache(maxsize=1024)
+def _is_label_key(key: str) -> bool:
+    """Whether a label may have a key: of the same few that all pods' terms name."""
+    return bool(_KEY.fullmatch(key)) and len(key.rpartition("/")[0]) <= _LONGEST_PREFIX
 
 
 def field_predicate(requirement: NodeSelectorRequirement) -> NodePredicate | str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _MANY_ROWS, _SUMS = 64, 4
 # The rows of so many domains are joined one after the other.
 _FEW_DOMAINS = 16
+# By place in a word, its bit.
+_BITS = [np.uint64(1 << place) for place in range(64)]
 
 
 class TopologyDomains:
@@ -67,6 +69,18 @@ class TopologyDomains:
                     joined |= column.bits(domain)
                 return joined
         return row_bits(admits[self.ids])
+
+    def turn(self, bits: RowBits, domain: int) -> None:
+        """Turns over the bits of a domain's rows."""
+        column = self._column
+        row = domain if column is None else column.only_row(domain)
+        if row >= 0:
+            bits[row >> 6] ^= _BITS[row & 63]
+        elif column is not None and self.count <= _FEW_DOMAINS:
+            bits ^= column.bits(domain)
+        else:
+            rows = self.rows(domain)
+            np.bitwise_xor.at(bits, rows >> 6, np.uint64(1) << (rows & 63).astype(np.uint64))
 
     def rows(self, domain: int) -> NDArray[np.intp]:
         """The rows of a domain."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Terms that no pod has any more may stay until they are more than these and than the others.
 _UNUSED = 512
 # So few are looked at one by one.
-_FEW = 16
+_FEW = 4
 
 
 class TermRole(Enum):

@@ -50,6 +50,7 @@ class DomainPresence:
         self._sum: DomainCounts | None = None
         # Bool by domain; the last, for rows without a domain, is False.
         self._some = _NOWHERE
+        self._bits: RowBits | None = None
 
     def add(self, pods: WeightedPods) -> None:
         """Counts other pods too."""
@@ -77,6 +78,8 @@ class DomainPresence:
             now = bool(self._sum.counts[domain] > 0)
             if now != self._some[domain]:
                 self._some[domain] = now
+                if self._bits is not None:
+                    self.domains.turn(self._bits, domain)
                 self.number += 1 if now else -1
                 log.add(self.domains, domain)
 
@@ -87,6 +90,12 @@ class DomainPresence:
         present = self._some[ids] if self._sum is not None else np.zeros(len(ids), np.bool_)
         return present
 
+    def bits(self) -> RowBits:
+        """The same of all rows, as bits, where there are any at all; not to be changed."""
+        if self._bits is None:
+            self._bits = self.domains.bits(self._some)
+        return self._bits
+
     def _begin(self) -> None:
         if any(row_counts.by_row for row_counts, _ in self._pods):
             self._sum = DomainCounts(self.domains, self._pods)
@@ -94,7 +103,7 @@ class DomainPresence:
 
     def _read(self) -> None:
         assert self._sum is not None
-        self._some = self._sum.counts > 0
+        self._some, self._bits = self._sum.counts > 0, None
         self.number = int(np.count_nonzero(self._some))
 
 
@@ -212,13 +221,16 @@ class TermCounts:
 
     def bits(self) -> RowBits | bool:
         """The same of all rows, as bits; True where the pod may go anywhere."""
-        if not self.affinity and not any(
-            presence.number
-            for presences in (self.anti_affinity, self.existing_anti_affinity)
-            for presence in presences.values()
-        ):
-            return True
-        return row_bits(self.passes(slice(0, self._table.size)))
+        taken: RowBits | None = None
+        for presences in (self.anti_affinity, self.existing_anti_affinity):
+            for presence in presences.values():
+                if presence.number:
+                    its = presence.bits()
+                    taken = its if taken is None else taken | its
+        if not self.affinity:
+            return True if taken is None else ~taken
+        meets = row_bits(self.meets_affinity(slice(0, self._table.size)))
+        return meets if taken is None else meets & ~taken[: len(meets)]
 
     def raw(self, rows: Rows) -> NDArray[np.int64]:
         """By row, the weights of pods in its domains."""

@@ -85,7 +85,14 @@ class HardConstraintCounts:
         self._present = eligible.present
         # By domain whether it takes the pod; the last, for rows without the label, never does.
         self.admits = np.zeros(self.domains.count + 1, np.bool_)
+        self._bits: RowBits | None = None
         self._recount()
+
+    def bits(self) -> RowBits:
+        """The rows whose domains take the pod, as bits; not to be changed."""
+        if self._bits is None:
+            self._bits = self.domains.bits(self.admits)
+        return self._bits
 
     def sync(self, log: RowLog) -> None:
         """Takes over which pods came and went; logs domains whose answer has turned."""
@@ -109,13 +116,17 @@ class HardConstraintCounts:
             admits = bool(counts[domain] <= limit)
             if admits != self.admits[domain]:
                 self.admits[domain] = admits
+                if self._bits is not None:
+                    self.domains.turn(self._bits, domain)
                 log.add(self.domains, domain)
 
     def _turn_all(self, log: RowLog) -> None:
         admits = self._sum.counts <= self._limit
         admits[-1] = False
         turned = np.flatnonzero(admits != self.admits)
-        self.admits = admits
+        if not len(turned):
+            return
+        self.admits, self._bits = admits, None
         if len(turned) > _MANY:
             log.add_all()
             return
@@ -128,7 +139,7 @@ class HardConstraintCounts:
         self._fewest = int(present.min()) if len(present) else _NO_DOMAIN
         self._number = len(present)
         self._limit = self._limit_now()
-        self.admits = self._sum.counts <= self._limit
+        self.admits, self._bits = self._sum.counts <= self._limit, None
         self.admits[-1] = False
 
     def _move(self, old: int, new: int) -> None:
@@ -180,9 +191,9 @@ class HardConstraints:
     def bits(self) -> RowBits:
         """The same of all rows, as bits."""
         first, *others = self.parts
-        found = first.domains.bits(first.admits)
+        found = first.bits()
         for part in others:
-            found = found & part.domains.bits(part.admits)
+            found = found & part.bits()
         return found
 
     def misses_label(self, row: int) -> bool:
