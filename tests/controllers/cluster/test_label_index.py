@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from koord.api import selectors
 from koord.api.codec import convert
 from koord.api.kinds.meta import LabelSelector
+from koord.controllers.cluster import label_index
 from koord.controllers.cluster.label_index import (
     PodSelector,
     SelectorsByLabel,
@@ -87,13 +88,13 @@ def test_against_a_look_at_all(
     by_label, kept = ShapesByLabel(), SelectorsByLabel[int]()
     made = [_made(terms) for terms in wanted]
     for number, (namespace, labels) in enumerate(shapes):
-        by_label.add(number, namespace, tokens_of(namespace, labels))
+        by_label.add(number, namespace, labels)
     for number, each in enumerate(made):
         kept.add(number, each, number)
     there, there_selectors = set(range(len(shapes))), set(range(len(wanted)))
     for leave in ((set(), set()), (gone, dropped)):
         for number in sorted(there & leave[0]):
-            by_label.remove(number, tokens_of(*shapes[number]))
+            by_label.remove(number, shapes[number][1])
         for number in sorted(there_selectors & leave[1]):
             kept.remove(number)
         there, there_selectors = there - leave[0], there_selectors - leave[1]
@@ -109,18 +110,42 @@ def test_against_a_look_at_all(
             assert sorted(kept.matching(shapes[number][0], tokens)) == sorted(found)
             assert kept.may_match(*shapes[number]) or not found
     for number in there:
-        by_label.remove(number, tokens_of(*shapes[number]))
+        by_label.remove(number, shapes[number][1])
     for number in there_selectors:
         kept.remove(number)
     assert not by_label._having
+    assert not by_label._waiting
     assert not by_label._namespaces
     assert not kept._under
     assert not kept._tokens
 
 
+def test_shapes_are_put_under_their_tokens_when_somebody_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by_label, every = ShapesByLabel(), PodSelector(_selector({"matchLabels": {"app": "a"}}))
+    for number in (1, 2):
+        by_label.add(number, "default", {"app": "a"})
+    by_label.remove(1, {"app": "a"})
+    assert not by_label._having
+    assert set(by_label.matching(every)) == {2}
+    by_label.add(1, "default", {"app": "a"})
+    by_label.add(3, "default", {"app": "b"})
+    assert by_label.may_have(_selector({"matchLabels": {"app": "b"}}))
+    assert set(by_label.matching(every)) == {1, 2}
+    # Who asks does not wait for more than so many.
+    monkeypatch.setattr(label_index, "_MOST_WAITING", 2)
+    for number in (4, 5):
+        by_label.add(number, "default", {"app": "a"})
+    assert not by_label._waiting
+    for number, app in ((1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "a")):
+        by_label.remove(number, {"app": app})
+    assert not by_label._having
+
+
 def test_what_nobody_has_is_known_without_a_look_at_shapes() -> None:
     by_label = ShapesByLabel()
-    by_label.add(1, "default", tokens_of("default", {"app": "a"}))
+    by_label.add(1, "default", {"app": "a"})
     assert not by_label.may_have(None)
     for operator, key, values, may_be in (
         ("In", "app", ["a", "b"], True),
@@ -164,7 +189,7 @@ def test_examples(selector: dict[str, Any], matching: set[str]) -> None:
     }
     by_label, names = ShapesByLabel(), list(pods)
     for number, labels in enumerate(pods.values()):
-        by_label.add(number, "default", tokens_of("default", labels))
+        by_label.add(number, "default", labels)
     found = by_label.matching(PodSelector(_selector(selector), ("default",)))
     assert {names[number] for number in found} == matching
     assert not by_label.matching(PodSelector(_selector(selector), ("other",)))

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 _NOWHERE: frozenset[int] = frozenset()
+# So many shapes wait at most to be put under their tokens: who asks waits some 10 ms for them.
+_MOST_WAITING = 4096
 
 
 class PodSelector:
@@ -132,42 +134,58 @@ def tokens_of(namespace: str, labels: Mapping[str, str]) -> tuple[LabelToken, ..
 
 
 class ShapesByLabel:
-    """Shapes by the tokens that they have. Several may keep them in one: each says what it has."""
+    """Shapes by the tokens that they have. Several may keep them in one: each says what it has.
+
+    A shape is put under its tokens when somebody asks for shapes: many come and go between two
+    questions, and where no pod has a selector nobody asks.
+    """
 
     def __init__(self) -> None:
         self._having: dict[LabelToken, set[int]] = {}
         self._namespaces: dict[int, str] = {}
+        # The labels of those that are not under their tokens yet.
+        self._waiting: dict[int, Mapping[str, str]] = {}
         # Of those that more than one has, how many have them besides.
         self._others: dict[int, int] = {}
 
-    def add(self, number: int, namespace: str, tokens: Iterable[LabelToken]) -> None:
+    def add(self, number: int, namespace: str, labels: Mapping[str, str]) -> None:
         """A shape is there from now on; as often as it is removed again.
 
         Args:
             number: its id.
             namespace: of its pods.
-            tokens: all of them.
+            labels: of its pods; not to be changed until it is removed.
         """
         if number in self._namespaces:
             self._others[number] = self._others.get(number, 0) + 1
             return
         self._namespaces[number] = namespace
-        for token in tokens:
-            having = self._having.get(token)
-            if having is None:
-                self._having[token] = {number}
-            else:
-                having.add(number)
+        self._waiting[number] = labels
+        if len(self._waiting) >= _MOST_WAITING:
+            self._put_under_tokens()
 
-    def remove(self, number: int, tokens: Iterable[LabelToken]) -> None:
+    def _put_under_tokens(self) -> None:
+        having, namespaces = self._having, self._namespaces
+        for number, labels in self._waiting.items():
+            for token in tokens_of(namespaces[number], labels):
+                numbers = having.get(token)
+                if numbers is None:
+                    having[token] = {number}
+                else:
+                    numbers.add(number)
+        self._waiting.clear()
+
+    def remove(self, number: int, labels: Mapping[str, str]) -> None:
         """The exact inverse."""
         others = self._others.pop(number, 0)
         if others:
             if others > 1:
                 self._others[number] = others - 1
             return
-        del self._namespaces[number]
-        for token in tokens:
+        namespace = self._namespaces.pop(number)
+        if self._waiting.pop(number, None) is not None:
+            return
+        for token in tokens_of(namespace, labels):
             having = self._having[token]
             having.discard(number)
             if not having:
@@ -178,6 +196,8 @@ class ShapesByLabel:
         none is, and nothing need be made of it to know that."""
         if selector is None:
             return False
+        if self._waiting:
+            self._put_under_tokens()
         having = self._having
         for label in selector.match_labels.items():
             if label not in having:
@@ -192,6 +212,8 @@ class ShapesByLabel:
 
     def matching(self, selector: PodSelector) -> Collection[int]:
         """The ids of shapes that a selector means; not to be changed."""
+        if self._waiting:
+            self._put_under_tokens()
         found = self._wanted(selector)
         for token in selector.unwanted:
             if found and token in self._having:

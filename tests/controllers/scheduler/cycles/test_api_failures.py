@@ -13,7 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from koord.api.kinds.pod import Pod
+from koord.api.protocol import keys
 from koord.base import faults
 from tests.controllers.scheduler.cycles.test_scheduling_loop import points, settle
 from tests.controllers.scheduler.histories import weather
@@ -130,6 +133,35 @@ def test_a_copied_note_of_cpus_is_taken_off() -> None:
         await history.delete("Pod", 0)
         await asyncio.sleep(30.0)
         assert annotation(await the_pod(history, "q"), CPU_STATUS) == '{"cpuset":"0-7"}'
+
+    live(run)
+
+
+@pytest.mark.parametrize(
+    ("key", "note"),
+    [
+        (CPU_STATUS, '{"cpuset":"0-3"}'),
+        (keys.DEVICE_ALLOCATED, '{"gpu":[{"minor":0,"resources":{}}]}'),
+        (keys.RESERVATION_ALLOCATED, '{"name":"r","uid":"u"}'),
+        (keys.BIND_GANG_GROUP_ID, "default/g"),
+        (keys.BIND_GANG_MEMBER_COUNT, "2"),
+        (keys.BIND_GANG_GROUP_ID_OLD, "default/g"),
+        (keys.BIND_GANG_MEMBER_COUNT_OLD, "2"),
+    ],
+)
+def test_a_copied_note_is_taken_off_though_no_plugin_is_asked(key: str, note: str) -> None:
+    async def run(history: History) -> None:
+        await history.add_node(False)
+        # Of the same shape, for which no plugin has anything to do before it is bound.
+        await history.client.create(pod("p", "plain", 1, {}))
+        await asyncio.sleep(10.0)
+        copied = pod("q", "plain", 1, {})
+        copied["metadata"]["annotations"][key] = note
+        await history.client.create(copied)
+        await asyncio.sleep(10.0)
+        found = await the_pod(history, "q")
+        assert bound_to(found) == "node-001"
+        assert not annotation(found, key)
 
     live(run)
 

@@ -39,8 +39,16 @@ _NOT_FOUND, _CONFLICT = 404, 409
 LONGEST_WAIT_SECONDS = 900.0
 # Whose events wake a pod whose node went: a node that comes is one of them.
 _FIT = "NodeResourcesFit"
-# What says on a pod which CPUs and devices are its own.
-_HOLDINGS = (keys.RESOURCE_STATUS, keys.DEVICE_ALLOCATED)
+# What says on a pod what is its own, and which pods of its gang were bound with it.
+_NOTES = (
+    keys.RESOURCE_STATUS,
+    keys.DEVICE_ALLOCATED,
+    keys.RESERVATION_ALLOCATED,
+    keys.BIND_GANG_GROUP_ID,
+    keys.BIND_GANG_MEMBER_COUNT,
+    keys.BIND_GANG_GROUP_ID_OLD,
+    keys.BIND_GANG_MEMBER_COUNT_OLD,
+)
 
 
 class BindError(Exception):
@@ -259,18 +267,18 @@ class Binder:
             raise BindError("no Bind plugin takes this pod")
 
     def _take_back(self, pod: PodInfo, changes: PendingPatch) -> None:
-        """Takes notes of CPUs and devices off that an earlier attempt left, or a copied manifest.
+        """Takes off what an earlier attempt noted on the pod, or a copied manifest says.
 
-        Whoever reads them from a bound pod believes them.
+        Whoever reads it from a bound pod believes it.
         """
         noted = self._noted.pop(pod.uid, ()) if self._noted else ()
         there = pod.pod.metadata.annotations
         if not (noted or there or changes.annotations):
             return
-        for key in _HOLDINGS:
+        for key in _NOTES:
             if key in there or key in noted:
                 changes.annotations.setdefault(key, None)
-        written = frozenset(key for key in _HOLDINGS if changes.annotations.get(key) is not None)
+        written = frozenset(key for key in _NOTES if changes.annotations.get(key) is not None)
         if written and self._client is not None:
             self._noted[pod.uid] = written
 

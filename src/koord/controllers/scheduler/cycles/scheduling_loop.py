@@ -275,9 +275,10 @@ class SchedulingLoop:
     def _broke(self, queued: QueuedPod, error: Exception) -> None:
         """A plugin has a fault: the pod's account is settled, and the pod waits its backoff."""
         info = queued.info
-        if self.parts.accounts.get(info.uid) is not None and not info.pod.spec.node_name:
-            self.parts.accounts.drop(info)
-            self.parts.feed.assumed.pop(info.uid, None)
+        if not info.pod.spec.node_name:
+            if self.parts.accounts.get(info.uid) is not None:
+                self.parts.accounts.drop(info)
+                self.parts.feed.assumed.pop(info.uid, None)
             # Nobody has taken back what it chose, and it may not be asked next time.
             info.allocations.clear()
         refused = Rejection("", (f"{type(error).__name__}: {reason_of(error)}",), error=True)

@@ -427,14 +427,13 @@ async def test_what_is_bound_together_is_marked() -> None:
     }
     await settle()
     world.confirm()
-    stale = {f"{prefixes[0]}bind-gang-group-id": "old"}
-    world.put(member("p9", annotations=stale))
+    world.put(member("p9"))
     world.scheduler.loop.schedule(5.0)
     alone = PendingPatch()
     info = world.world.pod("uid-p9")
     assert info is not None
     await world.plugin.pre_bind(Cycle(info, world.world.table), 0, alone)
-    assert alone.annotations == {f"{prefixes[0]}bind-gang-group-id": None}
+    assert not alone
     await settle()
 
 

@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.job_planning.plan import GangCounts
     from koord.controllers.scheduler.plugins.coscheduling.state.gangs import Gang
 
+# Where it has nothing to do for pods of no gang.
+_OF_GANGS = ("pre_filter", "reserve", "permit", "pre_bind", "post_bind")
 _BOUND_TOGETHER = (
     (keys.BIND_GANG_GROUP_ID, keys.BIND_GANG_MEMBER_COUNT),
     (keys.BIND_GANG_GROUP_ID_OLD, keys.BIND_GANG_MEMBER_COUNT_OLD),
@@ -212,7 +214,7 @@ class Coscheduling(Plugin):
 
     def idle_points(self, shape: PodShape) -> Collection[str]:
         """Pods of no gang; those without a selector are nobody's neighbours."""
-        gang = () if self._gang_of(shape) else ("pre_filter", "reserve", "permit", "post_bind")
+        gang = () if self._gang_of(shape) else _OF_GANGS
         return gang if selector_of(shape) else (*gang, "filter", "score", "pod_added")
 
     def pre_enqueue(self, pod: PodInfo) -> Rejection | None:
@@ -297,17 +299,11 @@ class Coscheduling(Plugin):
         gang = self.gangs.of(cycle.pod.uid)
         group = gang.group if gang is not None else None
         round_ = group.round if group is not None else frozenset()
-        together = group is not None and len(round_) > 1 and cycle.pod.uid in round_
-        annotations = cycle.pod.pod.metadata.annotations
-        if not together and not annotations:
+        if group is None or len(round_) < 2 or cycle.pod.uid not in round_:
             return
         for group_key, count_key in _BOUND_TOGETHER:
-            if together and group is not None:
-                changes.annotations[group_key] = group.id
-                changes.annotations[count_key] = str(len(round_))
-            else:
-                stale = (key for key in (group_key, count_key) if key in annotations)
-                changes.annotations.update(dict.fromkeys(stale))
+            changes.annotations[group_key] = group.id
+            changes.annotations[count_key] = str(len(round_))
 
     def post_bind(self, cycle: Cycle, row: int) -> None:
         """Notes that the pod has its node for good."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,6 +18,7 @@ from koord.api.protocol.quotas import pod_quota_name
 from koord.base import log
 from koord.base.errors import KoordError
 from koord.controllers.cluster.node_table import Aspect
+from koord.controllers.cluster.pod_fields import PodField
 from koord.controllers.cluster.quota_objects import group_name, integer_amounts
 from koord.controllers.cluster.quota_reach import NamespaceReach
 from koord.controllers.scheduler.config.args_gangs_and_quota import NAMESPACE_SCOPE
@@ -54,7 +55,7 @@ from koord.kernels.quota import DEFAULT, SYSTEM, Options
 
 if TYPE_CHECKING:
     from koord.api.kinds.meta import ResourceList
-    from koord.controllers.cluster.pods import PodBatch, PodInfo
+    from koord.controllers.cluster.pods import PodBatch, PodInfo, PodShape
     from koord.controllers.cluster.views import View
     from koord.controllers.scheduler.config.args_gangs_and_quota import ElasticQuotaArgs
     from koord.controllers.scheduler.framework.cycle import Cycle
@@ -100,6 +101,7 @@ class ElasticQuota(Plugin):
     restores_from: ClassVar[tuple[str, ...]] = ()
     listens_by_shape: ClassVar[bool] = False
     depends = Aspect(0)
+    reads = PodField.NONE
 
     def __init__(self, args: ElasticQuotaArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -141,6 +143,10 @@ class ElasticQuota(Plugin):
         self._follow()
 
     # What the scheduler asks.
+
+    def idle_points(self, shape: PodShape) -> Collection[str]:
+        """At Reserve it has nothing to choose for anybody."""
+        return ("reserve",)
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
         """Refuses a pod that is over its quota, in whatever resource it asks for."""

@@ -141,11 +141,13 @@ class PodCounts:
             self._end(shape)
 
     def _begin(self, shape: PodShape) -> _ShapePods:
-        tokens = tokens_of(shape.namespace, shape.labels)
-        self._shapes.add(shape.id, shape.namespace, tokens)
-        counted_in = dict.fromkeys(self._selectors.matching(shape.namespace, tokens))
-        for row_counts in counted_in:
-            row_counts.shapes.add(shape.id)
+        self._shapes.add(shape.id, shape.namespace, shape.labels)
+        counted_in: dict[RowCounts, None] = {}
+        if self._row_counts:
+            tokens = tokens_of(shape.namespace, shape.labels)
+            counted_in = dict.fromkeys(self._selectors.matching(shape.namespace, tokens))
+            for row_counts in counted_in:
+                row_counts.shapes.add(shape.id)
         known = self._known[shape.id] = _ShapePods(shape, {}, counted_in)
         return known
 
@@ -153,7 +155,7 @@ class PodCounts:
         """The exact inverse."""
         for row_counts in self._known.pop(shape.id).counted_in:
             row_counts.shapes.discard(shape.id)
-        self._shapes.remove(shape.id, tokens_of(shape.namespace, shape.labels))
+        self._shapes.remove(shape.id, shape.labels)
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
         """The exact inverse."""

@@ -319,12 +319,12 @@ def estimate_by_view(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """An estimate by view for :class:`AssignedPod`: on rows without, and with, Prod thresholds."""
     if prod:
-        whole = _by_view(estimate, estimate, estimate, estimate)
+        whole = np.array(4 * estimate, np.int64)
         return whole, whole
     nothing = [0] * len(estimate)
     return (
-        _by_view(estimate, estimate, estimate, nothing),
-        _by_view(estimate, nothing, estimate, nothing),
+        np.array([*estimate, *estimate, *estimate, *nothing], np.int64),
+        np.array(2 * [*estimate, *nothing], np.int64),
     )
 
 

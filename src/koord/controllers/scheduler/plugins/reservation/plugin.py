@@ -98,6 +98,8 @@ if TYPE_CHECKING:
 
 _LOG = log.get("scheduler")
 _FIRST_CHOICE = 1000
+# Where it has nothing to do for pods that have to do with no reservation.
+_OF_RESERVATIONS = ("pre_filter", "filter", "score", "reserve", "pre_bind")
 
 
 class Reservation(ReservationPodListener, ReservationSurrogates, Plugin):
@@ -225,7 +227,7 @@ class Reservation(ReservationPodListener, ReservationSurrogates, Plugin):
     def idle_points(self, shape: PodShape) -> Collection[str]:
         """Pods that cannot name a reservation, as long as there is none."""
         nobody = not shape.annotations and not self.book.ledger.records
-        return ("pre_filter", "filter", "score") if nobody else ()
+        return _OF_RESERVATIONS if nobody else ()
 
     def pre_filter(self, cycle: Cycle) -> Rejection | None:
         """Finds what matches the pod, and says so to the other plugins."""
@@ -432,17 +434,14 @@ class Reservation(ReservationPodListener, ReservationSurrogates, Plugin):
     async def pre_bind(self, cycle: Cycle, row: int, changes: PendingPatch) -> None:
         """Writes into which reservation the pod goes."""
         allocation = cycle.pod.allocations.get(PLUGIN)
-        key = keys.RESERVATION_ALLOCATED
         if allocation is None:
-            if key in cycle.pod.pod.metadata.annotations:
-                changes.annotations[key] = None  # from an attempt that came to nothing
             return
         state = cycle.state.get(PLUGIN)
         if state is not None:
             state.written = True
         if allocation.uid:
             value = protocol.ReservationAllocated(allocation.name, allocation.uid)
-            changes.annotations[key] = annotation.text(value)
+            changes.annotations[keys.RESERVATION_ALLOCATED] = annotation.text(value)
         if allocation.pre_allocated:
             record = self.book.get(cycle.pod.uid)
             name = record.name if record is not None else ""
