@@ -10,7 +10,11 @@ pair is one run of each, in changing order. ``bind-only`` is a client that binds
 the next node without thinking: what the API server and the generator allow at most. What limits a
 run is told by which programs were busy, see :func:`benchmarks.peer.table.limit`.
 
-The twelve scenarios of the first command are 123 runs. How far it is goes to stderr, lines of the
+Gangs, quotas and CPU binding, which kube-scheduler has not, are measured where ``--original`` or
+``--scenario`` asks for them.
+
+The twelve other scenarios of the first command are 123 runs; ``--seconds`` gives each a pair and
+goes round again while time is left. How far it is goes to stderr, lines of the
 table to stdout as soon as they are known and again at the end, when further pairs have changed
 them. The file is written anew after each pair; a run that fails is told of and ends the command
 with status 1 once all others are through.
@@ -31,7 +35,7 @@ from benchmarks.peer import table
 from benchmarks.peer.arena import Run
 from benchmarks.peer.rows import SIZES, Row, Timetable
 from benchmarks.peer.scenarios import A_NODE_EACH, SCENARIOS
-from benchmarks.peer.sides import add_original
+from benchmarks.peer.sides import add_original, takes_part
 from benchmarks.peer.table import BIND_ONLY, KOORD, KUBE, ORIGINAL
 from benchmarks.peer.turns import pair
 
@@ -56,13 +60,14 @@ class Comparison:
 
     def pair(self, number: int, row: Row, together: bool, seconds: float | None) -> None:
         """One more pair of a row, and its lines; cut off after so many seconds."""
-        sides = self._sides if number % 2 == 0 else self._sides[::-1]
+        sides = tuple(side for side in self._sides if takes_part(side, row))
+        kept = self._runs.setdefault(row, {side: [] for side in sides})
+        sides = sides if number % 2 == 0 else sides[::-1]
         runs = self._run(f"{row}, pair {number + 1}", sides, row, together, seconds)
-        kept = self._runs.setdefault(row, {side: [] for side in self._sides})
         if len(runs) == len(sides):
             for which, run in runs.items():
                 kept[which].append(run)
-        print("\n".join(self._lines(row)), flush=True)
+        print(self._terminal(row), flush=True)
         self.write()
 
     def bind_only(self, row: Row) -> None:
@@ -70,8 +75,12 @@ class Comparison:
         runs = self._run(f"{row}, bind-only", (BIND_ONLY,), row, False, None)
         self._bind_only.extend(runs.values())
 
+    def terminal(self) -> str:
+        """The whole table for a terminal; CPU is in ms a pod."""
+        return "\n".join((table.made_with(self._bind_only), *map(self._terminal, self._runs)))
+
     def text(self) -> str:
-        """The whole table."""
+        """The whole table as Markdown."""
         lines = [each for row in self._runs for each in self._lines(row)]
         return "\n".join((table.head(self._bind_only), *lines))
 
@@ -82,7 +91,7 @@ class Comparison:
 
     def runs(self, side: str) -> list[tuple[Row, Run]]:
         """All of a side."""
-        return [(row, run) for row, sides in self._runs.items() for run in sides[side]]
+        return [(row, run) for row, sides in self._runs.items() for run in sides.get(side, ())]
 
     def _run(
         self, what: str, sides: Sequence[str], row: Row, together: bool, seconds: float | None
@@ -103,8 +112,15 @@ class Comparison:
         return found
 
     def _lines(self, row: Row) -> list[str]:
+        return table.lines(row, self._runs[row], self._most())
+
+    def _terminal(self, row: Row) -> str:
+        return table.text(row, self._runs[row], self._most())
+
+    def _most(self) -> float:
+        """Pods a second of the client that does not think."""
         rates = [run.per_second for run in self._bind_only]
-        return table.lines(row, self._runs[row], statistics.median(rates) if rates else math.nan)
+        return statistics.median(rates) if rates else math.nan
 
     def _tell(self, what: str, run: Run | Exception) -> None:
         if isinstance(run, Exception):
@@ -112,6 +128,8 @@ class Comparison:
             text = f"FAILED: {type(run).__name__}: {run}"
         else:
             text = f"{run.bound} of {run.wanted} bound, {run.per_second:.0f} pods/s"
+            if run.events < run.bound:
+                text += f", {run.events} events"
         spent = time.monotonic() - self._began
         print(f"[{spent:.0f} s] {what}: {text}", file=sys.stderr, flush=True)
 
@@ -139,13 +157,20 @@ def _wish() -> argparse.Namespace:
     asked = {row.name for row in _rows(wish)}.intersection(A_NODE_EACH)
     if wish.pods > wish.nodes and asked:
         parser.error(f"--pods: at most as many as --nodes for {', '.join(sorted(asked))}")
+    strange = [row.name for row in _rows(wish) if wish.only and not takes_part(wish.only, row)]
+    if strange:
+        parser.error(f"--only: {wish.only} does not know the pods of {', '.join(strange)}")
     return wish
 
 
 def _rows(wish: argparse.Namespace) -> list[Row]:
     if wish.sizes:
-        return [row for row in SIZES if not wish.scenario or row.name in wish.scenario]
-    return [Row(name, wish.nodes, wish.pods) for name in wish.scenario or SCENARIOS]
+        rows = [row for row in SIZES if not wish.scenario or row.name in wish.scenario]
+    else:
+        rows = [Row(name, wish.nodes, wish.pods) for name in wish.scenario or SCENARIOS]
+    if wish.scenario or wish.original is not None:
+        return rows
+    return [row for row in rows if row.scenario.objects is None]
 
 
 def _built() -> Path:
@@ -168,7 +193,8 @@ def main() -> int:
     made = Comparison(sides, None if wish.only else wish.out)
     times = Timetable(rows, wish.pairs, wish.seconds)
     if not (wish.only or wish.no_bind_only):
-        for _ in range(min(_BIND_ONLY_RUNS, wish.pairs)):
+        runs = min(_BIND_ONLY_RUNS, wish.pairs) if wish.seconds is None else 1
+        for _ in range(runs):
             made.bind_only(Row("basic", rows[0].nodes, rows[0].pods))
     for number, row in times:
         made.pair(number, row, wish.together, times.left)
@@ -176,7 +202,7 @@ def main() -> int:
         for row, run in made.runs(wish.only):
             print(row.name, run, flush=True)
     else:
-        print(made.text(), flush=True)
+        print(f"\n{made.terminal()}", flush=True)
     return 1 if made.failed else 0
 
 

@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from benchmarks.peer import koordinator
+from benchmarks.peer.nodes import node
 from benchmarks.peer.rows import Row
-from benchmarks.peer.scenarios import node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.registry import KINDS
 from koord.base.documents import Document
@@ -47,6 +50,7 @@ class Run(NamedTuple):
         busy: cores in use by each program until the last binding, on average.
         decision_seconds: the part of ``cpu_seconds`` that deciding took; NaN where the scheduler
             does not say.
+        events: that the cluster got meanwhile.
     """
 
     bound: int
@@ -58,6 +62,7 @@ class Run(NamedTuple):
     after_seconds: float
     busy: Mapping[str, float]
     decision_seconds: float = float("nan")
+    events: int = 0
 
 
 def cpu_seconds(process: int) -> float:
@@ -81,6 +86,15 @@ class _Spec(msgspec.Struct):
 class _Seen(msgspec.Struct):
     metadata: _Meta
     spec: _Spec
+
+
+class _CountMeta(msgspec.Struct):
+    remaining: int = msgspec.field(default=0, name="remainingItemCount")
+
+
+class _Count(msgspec.Struct):
+    metadata: _CountMeta
+    items: list[msgspec.Raw] = []
 
 
 class Watcher:
@@ -153,9 +167,13 @@ async def create(client: Client, path: str, documents: list[Document]) -> dict[s
 NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/{namespace}/pods"
 
 
-async def fill(client: Client, nodes: int) -> None:
-    """Makes the nodes."""
-    await create(client, NODES, [node(number) for number in range(nodes)])
+async def fill(client: Client, row: Row) -> None:
+    """Makes the nodes, and what the pods are about."""
+    await create(client, NODES, [node(number) for number in range(row.nodes)])
+    if row.scenario.objects is not None:
+        objects = (*koordinator.common(), *row.scenario.objects(row.nodes, row.pods))
+        for path, group in itertools.groupby(objects, key=itemgetter(0)):
+            await create(client, path, [document for _, document in group])
 
 
 def percentile(sorted_values: list[float], share: float) -> float:
@@ -165,15 +183,29 @@ def percentile(sorted_values: list[float], share: float) -> float:
     return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
 
 
-async def quiet(process: int) -> None:
-    """Waits until a program does next to nothing any more."""
-    begin, before = time.monotonic(), cpu_seconds(process)
+async def events_there(client: Client) -> int:
+    """How many events a cluster has: of a list of one the server says how many more there are."""
+    answer = await client.request(Request("GET", "/api/v1/events", (("limit", "1"),)))
+    found = msgspec.json.decode(answer.body, type=_Count)
+    return len(found.items) + found.metadata.remaining
+
+
+async def quiet(process: int, client: Client) -> int:
+    """Waits until a program does next to nothing any more, and the cluster has no more events.
+
+    Where servers are slow a scheduler that writes its events is nearly idle.
+
+    Returns:
+        How many events there are.
+    """
+    begin, before = time.monotonic(), (cpu_seconds(process), await events_there(client))
     while time.monotonic() - begin < MOST_QUIET_SECONDS:
         await asyncio.sleep(QUIET_SECONDS)
-        now = cpu_seconds(process)
-        if now - before <= QUIET_SHARE * QUIET_SECONDS:
-            return
+        now = cpu_seconds(process), await events_there(client)
+        if now[0] - before[0] <= QUIET_SHARE * QUIET_SECONDS and now[1] == before[1]:
+            break
         before = now
+    return before[1]
 
 
 async def settle(client: Client, row: Row, process: Any) -> None:
@@ -188,7 +220,7 @@ async def settle(client: Client, row: Row, process: Any) -> None:
                 await watcher.wait_for(sent)
             else:
                 await asyncio.sleep(3.0)
-    await quiet(process.pid)
+    await quiet(process.pid, client)
 
 
 async def measure(client: Client, row: Row, process: Any, others: dict[str, int]) -> Run:
@@ -201,6 +233,7 @@ async def measure(client: Client, row: Row, process: Any, others: dict[str, int]
         others: process ids of what else works, by name.
     """
     async with Watcher(client) as watcher:
+        told = await events_there(client)
         programs = {**others, process.name: process.pid}
         used, decided = cpu_seconds(process.pid), await process.decision_seconds()
         worked = {name: cpu_seconds(pid) for name, pid in programs.items()}
@@ -210,7 +243,7 @@ async def measure(client: Client, row: Row, process: Any, others: dict[str, int]
         await watcher.wait_for(sent)
         last = time.perf_counter() - began
         worked = {name: cpu_seconds(pid) - worked[name] for name, pid in programs.items()}
-        await quiet(process.pid)
+        events = await quiet(process.pid, client) - told
         used = cpu_seconds(process.pid) - used
         decided = await process.decision_seconds() - decided
         bound = {key: watcher.bound[key] for key in sent if key in watcher.bound}
@@ -219,5 +252,5 @@ async def measure(client: Client, row: Row, process: Any, others: dict[str, int]
     return Run(
         len(bound), row.pods, len(bound) / wall if wall else 0.0,
         percentile(waits, 0.5), percentile(waits, 0.99), used, used - worked[process.name],
-        {name: seconds / last for name, seconds in worked.items()}, decided,
+        {name: seconds / last for name, seconds in worked.items()}, decided, events,
     )  # fmt: skip
