@@ -35,6 +35,8 @@ def run(per_second: float, **busy: float) -> Run:
         (16, run(90, kube_apiserver=4.0, generator=0.95, koord_scheduler=0.5), "generator's core"),
         (16, run(90, kube_apiserver=4.0, koord_scheduler=0.5), "answers of the API server"),
         (16, run(30, kube_apiserver=4.0, koord_scheduler=0.5), "its own cycle"),
+        (2, run(90, kube_apiserver=0.5, koord_scheduler=0.1, others=1.3), "other programs of this"),
+        (16, run(30, kube_apiserver=4.0, koord_scheduler=0.5, others=0.9), "its own cycle"),
         # A scheduler of many threads is not full with one core.
         (16, run(30, kube_apiserver=4.0, koord_scheduler=3.0), "its own cycle"),
     ],

@@ -2,6 +2,7 @@
 """koord-scheduler beside kube-scheduler: pods bound a second, waiting times, CPU.
 
 ``python -m benchmarks.peer --nodes 1000 --pods 1000 --pairs 5 --out docs/peer-table.md``
+``python -m benchmarks.peer --nodes 1000 --pods 1000 --together --seconds 700``, twelve minutes
 ``python -m benchmarks.peer --sizes --together --seconds 600`` on a machine with many cores
 
 All run on the same machine, one after the other, with no limit on client requests, each against a
@@ -41,6 +42,8 @@ from benchmarks.peer.turns import pair
 
 # How often the bind-only client runs.
 _BIND_ONLY_RUNS = 3
+# What builds the original's scheduler.
+_SOURCES = Path(__file__).resolve().parents[2] / "tests" / "original"
 
 
 class Comparison:
@@ -70,9 +73,9 @@ class Comparison:
         print(self._terminal(row), flush=True)
         self.write()
 
-    def bind_only(self, row: Row) -> None:
-        """One more run of the client that does not think."""
-        runs = self._run(f"{row}, bind-only", (BIND_ONLY,), row, False, None)
+    def bind_only(self, row: Row, seconds: float | None) -> None:
+        """One more run of the client that does not think; cut off after so many seconds."""
+        runs = self._run(f"{row}, bind-only", (BIND_ONLY,), row, False, seconds)
         self._bind_only.extend(runs.values())
 
     def terminal(self) -> str:
@@ -155,6 +158,10 @@ def _wish() -> argparse.Namespace:
     add("--out", type=Path, help="where the table goes besides stdout")
     wish = parser.parse_args()
     asked = {row.name for row in _rows(wish)}.intersection(A_NODE_EACH)
+    if wish.original == Path() and not _SOURCES.is_dir():
+        parser.error("--original: name its koord-scheduler; this archive has nothing to build it")
+    if wish.original not in (None, Path()) and not wish.original.is_file():
+        parser.error(f"--original: {wish.original}: no such program")
     if wish.pods > wish.nodes and asked:
         parser.error(f"--pods: at most as many as --nodes for {', '.join(sorted(asked))}")
     strange = [row.name for row in _rows(wish) if wish.only and not takes_part(wish.only, row)]
@@ -175,10 +182,14 @@ def _rows(wish: argparse.Namespace) -> list[Row]:
 
 def _built() -> Path:
     """The original's koord-scheduler, built where its source is at hand (docs/test-original.md)."""
-    from tests.original.source import COMPONENTS, Source  # An archive of this has no source.
+    # An archive of this has none of it.
+    from tests.original.source import COMPONENTS, MissingSourceError, Source
 
-    source = Source.at_hand()
-    source.build(COMPONENTS[:1], lambda line: print(line, file=sys.stderr, flush=True))
+    try:
+        source = Source.at_hand()
+        source.build(COMPONENTS[:1], lambda line: print(line, file=sys.stderr, flush=True))
+    except MissingSourceError as error:
+        sys.exit(f"error: --original: {error}")
     return source.program(COMPONENTS[0])
 
 
@@ -188,14 +199,14 @@ def main() -> int:
     rows = _rows(wish)
     sides = (wish.only,) if wish.only else (KUBE, KOORD)
     if wish.original is not None:
-        add_original(_built() if wish.original == Path() else wish.original)
+        add_original(_built() if wish.original == Path() else wish.original.absolute())
         sides = (*sides, ORIGINAL)
     made = Comparison(sides, None if wish.only else wish.out)
     times = Timetable(rows, wish.pairs, wish.seconds)
     if not (wish.only or wish.no_bind_only):
         runs = min(_BIND_ONLY_RUNS, wish.pairs) if wish.seconds is None else 1
         for _ in range(runs):
-            made.bind_only(Row("basic", rows[0].nodes, rows[0].pods))
+            made.bind_only(Row("basic", rows[0].nodes, rows[0].pods), times.left)
     for number, row in times:
         made.pair(number, row, wish.together, times.left)
     if wish.only:

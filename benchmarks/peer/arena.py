@@ -27,6 +27,7 @@ from koord.kube.transport.messages import Request
 
 POD = next(kind for kind in KINDS if kind.name == "Pod")
 CREATORS = 32
+OTHERS = "others"
 _TICKS = os.sysconf("SC_CLK_TCK")
 # What a scheduler does in so long, once all pods are bound, says whether it still writes.
 QUIET_SECONDS, QUIET_SHARE = 1.0, 0.05
@@ -47,7 +48,8 @@ class Run(NamedTuple):
         cpu_seconds: of the scheduler's process, from the first create until it has written all
             that it has to say of these pods, events included.
         after_seconds: the part of ``cpu_seconds`` that came after the last binding.
-        busy: cores in use by each program until the last binding, on average.
+        busy: cores in use by each program until the last binding, on average; by
+            :data:`OTHERS` those of all that has no part in this.
         decision_seconds: the part of ``cpu_seconds`` that deciding took; NaN where the scheduler
             does not say.
         events: that the cluster got meanwhile.
@@ -69,6 +71,13 @@ def cpu_seconds(process: int) -> float:
     """What a process has used."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def machine_seconds() -> float:
+    """What all processes together have used, as far as CPUs were not idle."""
+    amounts = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    # Idle and waiting for a disk; guests are in user time already.
+    return (sum(amounts[:8]) - amounts[3] - amounts[4]) / _TICKS
 
 
 class _Meta(msgspec.Struct):
@@ -237,12 +246,15 @@ async def measure(client: Client, row: Row, process: Any, others: dict[str, int]
         programs = {**others, process.name: process.pid}
         used, decided = cpu_seconds(process.pid), await process.decision_seconds()
         worked = {name: cpu_seconds(pid) for name, pid in programs.items()}
+        whole = machine_seconds()
         documents = [row.scenario.pod(f"measured-{number:06}") for number in range(row.pods)]
         began = time.perf_counter()
         sent = await create(client, PODS, documents)
         await watcher.wait_for(sent)
         last = time.perf_counter() - began
+        whole = machine_seconds() - whole
         worked = {name: cpu_seconds(pid) - worked[name] for name, pid in programs.items()}
+        worked[OTHERS] = max(0.0, whole - sum(worked.values()))
         events = await quiet(process.pid, client) - told
         used = cpu_seconds(process.pid) - used
         decided = await process.decision_seconds() - decided

@@ -34,7 +34,7 @@ from tests.real.plane import RealControlPlane, free_port
 
 _UNLIMITED = {"qps": -1, "burst": 1_000_000}
 _NAME = "default-scheduler"
-_DEFINED_SECONDS = _READY_SECONDS = 60.0
+_DEFINED_SECONDS = _READY_SECONDS = 180.0
 
 
 class Scheduler:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 
-from benchmarks.peer.arena import Run
+from benchmarks.peer.arena import OTHERS, Run
 from benchmarks.peer.rows import Row
 from tests.real.binaries import KUBERNETES
 
@@ -20,6 +20,8 @@ _SHORT = {ORIGINAL: "the original's"}
 GENERATOR, SERVERS = "generator", ("etcd", "kube-apiserver")
 # All cores, or one core of a program that has one at work, count as full from this share on.
 FULL = 0.85
+# Where programs that have no part in it use so much of a machine, figures in seconds say little.
+MUCH = 0.15
 # A run that reaches this share of what a client does that does not think waits for the API.
 LIKE_BIND_ONLY = 0.8
 
@@ -158,6 +160,9 @@ def limit(runs: Sequence[Run], name: str, most: float, cores: int | None = None)
     """
     cores = cores or os.cpu_count() or 1
     busy = {each: _median([run.busy.get(each, 0.0) for run in runs]) for each in runs[0].busy}
+    others = busy.pop(OTHERS, 0.0)
+    if others >= MUCH * cores:
+        return f"other programs of this machine ({others:.1f} cores of {cores})"
     if sum(busy.values()) >= FULL * cores:
         whole = sum(busy.values())
         first = sorted(busy, key=lambda each: -busy[each])[:2]
