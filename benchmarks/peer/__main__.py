@@ -79,8 +79,10 @@ class Comparison:
         self._bind_only.extend(runs.values())
 
     def terminal(self) -> str:
-        """The whole table for a terminal; CPU is in ms a pod."""
-        return "\n".join((table.made_with(self._bind_only), *map(self._terminal, self._runs)))
+        """The whole table for a terminal."""
+        unit = "CPU ms a pod, until all is written; of it after the last binding.\n"
+        rows = map(self._terminal, self._runs)
+        return "\n".join((table.made_with(self._bind_only), unit, *rows))
 
     def text(self) -> str:
         """The whole table as Markdown."""

@@ -84,7 +84,7 @@ def text(row: Row, runs: Mapping[str, Sequence[Run]], most: float) -> str:
     out = [f"{row}, {pairs} pair{'s' * (pairs != 1)}"]
     if pairs:
         out.append(
-            _TERMINAL.format("", "pods/s", "least to most", "p50 ms", "p99 ms", "CPU", "after")
+            _TERMINAL.format("", "pods/s", "least to most", "p50 ms", "p99 ms", "CPU ms", "after")
         )
     for which in runs:
         if not runs[which]:
@@ -114,7 +114,8 @@ def text(row: Row, runs: Mapping[str, Sequence[Run]], most: float) -> str:
     return "\n".join(out)
 
 
-_TERMINAL = "  {:<18}{:>8}{:>18}{:>9}{:>9}{:>7}{:>7}"
+# CPU is a pod, and the part of it after the last binding.
+_TERMINAL = "  {:<18}{:>8}{:>18}{:>9}{:>9}{:>8}{:>7}"
 
 
 def _cells(which: str, by_side: Mapping[str, Sequence[Run]], most: float) -> tuple[str, ...]:

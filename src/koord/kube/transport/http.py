@@ -77,7 +77,7 @@ class HttpTransport:
         self._streams: set[HttpStream] = set()
         self._transports: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
         self._tls: dict[tuple[str, str, str], ssl.SSLContext] = {}
-        self._writes: _Route | None = None
+        self._writes: _WriteRoute | None = None
         self._stale = False
         self._renewing = asyncio.Lock()
         self._warned: set[str] = set()
@@ -123,7 +123,7 @@ class HttpTransport:
             raise self._not_sent(request, _no_connection(error)) from None
         return self._raw(await route.pool.exchange(connection, data))
 
-    def _bytes(self, request: Request, route: _Route) -> bytes:
+    def _bytes(self, request: Request, route: _WriteRoute) -> bytes:
         try:
             headers = route.headers(request)
             return request_bytes(
@@ -145,7 +145,7 @@ class HttpTransport:
             (headers.get("content-type") or ("",))[0],
         )
 
-    def _route(self, config: ClusterConfig) -> _Route:
+    def _route(self, config: ClusterConfig) -> _WriteRoute:
         """How writes get to the server; another where a configuration has changed.
 
         Connections stay unless an address or a certificate is another.
@@ -168,7 +168,7 @@ class HttpTransport:
             pool = ConnectionPool(
                 at.hostname or "", port, secure, config.tls_server_name, _CONNECT_SECONDS
             )
-        self._writes = _Route(config, key, pool, at.path, self._headers)
+        self._writes = _WriteRoute(config, key, pool, at.path, self._headers)
         return self._writes
 
     def _headers(self, request: Request, config: ClusterConfig) -> dict[str, str]:
@@ -312,7 +312,7 @@ class HttpTransport:
         return f"{self._config.server}: {request.method} {request.path}"
 
 
-class _Route:
+class _WriteRoute:
     """How writes get to the server of a configuration.
 
     Args:
