@@ -141,7 +141,8 @@ lock: $(BIN)/python
 newest:
 	$(MAKE) VENV=build/newest CONSTRAINTS= test-python lint
 
-# koord-scheduler beside kube-scheduler on one kube-apiserver; about an hour on two quiet cores.
+# koord-scheduler beside kube-scheduler on one kube-apiserver; about an hour on two quiet cores, twelve
+# minutes with PEER="--nodes 1000 --pods 1000 --together --seconds 700"; with --original three sides.
 PEER ?= --nodes 1000 --pods 1000 --pairs 5
 peer: build-real
 	$(BIN)/python -m benchmarks.peer $(PEER) --out docs/peer-table.md

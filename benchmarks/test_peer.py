@@ -6,21 +6,25 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+from collections import Counter
 
 import pytest
 
 from benchmarks.peer import table
 from benchmarks.peer.arena import Run
+from benchmarks.peer.nodes import MOST_CPUS, node
 from benchmarks.peer.rows import Row, Timetable
 from benchmarks.peer.scenarios import SCENARIOS
+from benchmarks.peer.sides import takes_part
 from benchmarks.peer.turns import Turns
+from koord.api.protocol import keys
 
 PODS = 60
 
 
 def run(per_second: float, **busy: float) -> Run:
     cores = {name.replace("_", "-"): each for name, each in busy.items()}
-    return Run(100, 100, per_second, 0.1, 0.2, 0.5, 0.1, cores, 0.05)
+    return Run(100, 100, per_second, 0.1, 0.2, 0.5, 0.1, cores, 0.05, 100)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +35,8 @@ def run(per_second: float, **busy: float) -> Run:
         (16, run(90, kube_apiserver=4.0, generator=0.95, koord_scheduler=0.5), "generator's core"),
         (16, run(90, kube_apiserver=4.0, koord_scheduler=0.5), "answers of the API server"),
         (16, run(30, kube_apiserver=4.0, koord_scheduler=0.5), "its own cycle"),
+        (2, run(90, kube_apiserver=0.5, koord_scheduler=0.1, others=1.3), "other programs of this"),
+        (16, run(30, kube_apiserver=4.0, koord_scheduler=0.5, others=0.9), "its own cycle"),
         # A scheduler of many threads is not full with one core.
         (16, run(30, kube_apiserver=4.0, koord_scheduler=3.0), "its own cycle"),
     ],
@@ -46,6 +52,61 @@ def test_all_cpu_of_a_scheduler_is_in_its_line() -> None:
     assert first.split(" | ")[:5] == ["| basic", "1,000", "3,000", "1", "kube-scheduler"]
     assert first.split(" | ")[8:] == ["5.00", "1.00", "2.00x", "0.40 |"]
     assert second.split(" | ")[8:] == ["2.00 (deciding 0.50)", "1.00", "", " |"]
+
+
+def test_what_a_scheduler_left_undone_is_in_its_line() -> None:
+    kube, ours = run(50)._replace(events=90), run(100)._replace(bound=95, events=95)
+    runs = {table.KUBE: [kube], table.KOORD: [ours]}
+    first, second = table.lines(Row("basic", 1000, 100), runs, 100.0)
+    assert first.split(" | ")[4] == "kube-scheduler (10 without an event)"
+    assert second.split(" | ")[4] == "koord-scheduler (5 not bound)"
+
+
+@pytest.mark.parametrize("name", ["gangs", "quota", "cpu-binding"])
+def test_pods_of_koordinator_have_what_they_are_about(name: str) -> None:
+    """Whatever a pod says it belongs to is there, and takes all that belong to it."""
+    row = Row(name, 20, 37)
+    assert row.scenario.objects is not None
+    objects = [document for _, document in row.scenario.objects(row.nodes, row.pods)]
+    names = {each["metadata"]["name"]: each for each in objects}
+    assert len(names) == len(objects)
+    pods = [row.scenario.pod(f"measured-{number:06}") for number in range(row.pods)]
+    if name == "cpu-binding":
+        assert set(names) == {node(number)["metadata"]["name"] for number in range(row.nodes)}
+        detail = json.loads(objects[0]["metadata"]["annotations"][keys.CPU_TOPOLOGY])["detail"]
+        cores = Counter((cpu["node"], cpu["core"]) for cpu in detail)
+        assert len(detail) == MOST_CPUS
+        assert set(cores.values()) == {2}
+        return
+    label = keys.POD_GROUP if name == "gangs" else keys.QUOTA_NAME
+    members = Counter(pod["metadata"]["labels"][label] for pod in pods)
+    if name == "gangs":
+        assert {each: names[each]["spec"]["minMember"] for each in names} == members
+        return
+    for leaf in members:
+        parent = names[names[leaf]["metadata"]["labels"][keys.QUOTA_PARENT]]
+        children = [
+            each for each in objects
+            if each["metadata"]["labels"].get(keys.QUOTA_PARENT) == parent["metadata"]["name"]
+        ]  # fmt: skip
+        least = sum(int(each["spec"]["min"]["cpu"]) for each in children)
+        assert least <= int(parent["spec"]["min"]["cpu"])
+
+
+@pytest.mark.parametrize("side", [table.KUBE, table.KOORD, table.ORIGINAL])
+def test_kube_scheduler_has_no_part_in_what_it_does_not_know(side: str) -> None:
+    assert takes_part(side, Row("basic", 10, 10))
+    assert takes_part(side, Row("gangs", 10, 10)) == (side != table.KUBE)
+
+
+def test_the_table_of_a_terminal_is_no_wider_than_80_columns() -> None:
+    slow = run(10.5, kube_scheduler=0.5)._replace(p50_seconds=42.749, p99_seconds=43.971, events=0)
+    runs = {table.KUBE: [slow, run(9)], table.KOORD: [run(12345), run(9)], table.ORIGINAL: [slow]}
+    shown = table.text(Row("preferred-anti-affinity", 100_000, 100_000), runs, math.nan)
+    made = table.made_with([run(12345)])
+    assert max(map(len, f"{shown}\n{made}".splitlines())) <= 80
+    for part in ("42,749", "9 to 12,345", "the original's", "without an event"):
+        assert part in shown
 
 
 def test_a_row_without_a_whole_pair_has_as_many_cells() -> None:

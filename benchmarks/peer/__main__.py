@@ -2,6 +2,7 @@
 """koord-scheduler beside kube-scheduler: pods bound a second, waiting times, CPU.
 
 ``python -m benchmarks.peer --nodes 1000 --pods 1000 --pairs 5 --out docs/peer-table.md``
+``python -m benchmarks.peer --nodes 1000 --pods 1000 --together --seconds 700``, twelve minutes
 ``python -m benchmarks.peer --sizes --together --seconds 600`` on a machine with many cores
 
 All run on the same machine, one after the other, with no limit on client requests, each against a
@@ -10,7 +11,11 @@ pair is one run of each, in changing order. ``bind-only`` is a client that binds
 the next node without thinking: what the API server and the generator allow at most. What limits a
 run is told by which programs were busy, see :func:`benchmarks.peer.table.limit`.
 
-The twelve scenarios of the first command are 123 runs. How far it is goes to stderr, lines of the
+Gangs, quotas and CPU binding, which kube-scheduler has not, are measured where ``--original`` or
+``--scenario`` asks for them.
+
+The twelve other scenarios of the first command are 123 runs; ``--seconds`` gives each a pair and
+goes round again while time is left. How far it is goes to stderr, lines of the
 table to stdout as soon as they are known and again at the end, when further pairs have changed
 them. The file is written anew after each pair; a run that fails is told of and ends the command
 with status 1 once all others are through.
@@ -31,12 +36,14 @@ from benchmarks.peer import table
 from benchmarks.peer.arena import Run
 from benchmarks.peer.rows import SIZES, Row, Timetable
 from benchmarks.peer.scenarios import A_NODE_EACH, SCENARIOS
-from benchmarks.peer.sides import add_original
+from benchmarks.peer.sides import add_original, takes_part
 from benchmarks.peer.table import BIND_ONLY, KOORD, KUBE, ORIGINAL
 from benchmarks.peer.turns import pair
 
 # How often the bind-only client runs.
 _BIND_ONLY_RUNS = 3
+# What builds the original's scheduler.
+_SOURCES = Path(__file__).resolve().parents[2] / "tests" / "original"
 
 
 class Comparison:
@@ -56,22 +63,29 @@ class Comparison:
 
     def pair(self, number: int, row: Row, together: bool, seconds: float | None) -> None:
         """One more pair of a row, and its lines; cut off after so many seconds."""
-        sides = self._sides if number % 2 == 0 else self._sides[::-1]
+        sides = tuple(side for side in self._sides if takes_part(side, row))
+        kept = self._runs.setdefault(row, {side: [] for side in sides})
+        sides = sides if number % 2 == 0 else sides[::-1]
         runs = self._run(f"{row}, pair {number + 1}", sides, row, together, seconds)
-        kept = self._runs.setdefault(row, {side: [] for side in self._sides})
         if len(runs) == len(sides):
             for which, run in runs.items():
                 kept[which].append(run)
-        print("\n".join(self._lines(row)), flush=True)
+        print(self._terminal(row), flush=True)
         self.write()
 
-    def bind_only(self, row: Row) -> None:
-        """One more run of the client that does not think."""
-        runs = self._run(f"{row}, bind-only", (BIND_ONLY,), row, False, None)
+    def bind_only(self, row: Row, seconds: float | None) -> None:
+        """One more run of the client that does not think; cut off after so many seconds."""
+        runs = self._run(f"{row}, bind-only", (BIND_ONLY,), row, False, seconds)
         self._bind_only.extend(runs.values())
 
+    def terminal(self) -> str:
+        """The whole table for a terminal."""
+        unit = "CPU ms a pod, until all is written; of it after the last binding.\n"
+        rows = map(self._terminal, self._runs)
+        return "\n".join((table.made_with(self._bind_only), unit, *rows))
+
     def text(self) -> str:
-        """The whole table."""
+        """The whole table as Markdown."""
         lines = [each for row in self._runs for each in self._lines(row)]
         return "\n".join((table.head(self._bind_only), *lines))
 
@@ -82,7 +96,7 @@ class Comparison:
 
     def runs(self, side: str) -> list[tuple[Row, Run]]:
         """All of a side."""
-        return [(row, run) for row, sides in self._runs.items() for run in sides[side]]
+        return [(row, run) for row, sides in self._runs.items() for run in sides.get(side, ())]
 
     def _run(
         self, what: str, sides: Sequence[str], row: Row, together: bool, seconds: float | None
@@ -103,8 +117,15 @@ class Comparison:
         return found
 
     def _lines(self, row: Row) -> list[str]:
+        return table.lines(row, self._runs[row], self._most())
+
+    def _terminal(self, row: Row) -> str:
+        return table.text(row, self._runs[row], self._most())
+
+    def _most(self) -> float:
+        """Pods a second of the client that does not think."""
         rates = [run.per_second for run in self._bind_only]
-        return table.lines(row, self._runs[row], statistics.median(rates) if rates else math.nan)
+        return statistics.median(rates) if rates else math.nan
 
     def _tell(self, what: str, run: Run | Exception) -> None:
         if isinstance(run, Exception):
@@ -112,6 +133,8 @@ class Comparison:
             text = f"FAILED: {type(run).__name__}: {run}"
         else:
             text = f"{run.bound} of {run.wanted} bound, {run.per_second:.0f} pods/s"
+            if run.events < run.bound:
+                text += f", {run.events} events"
         spent = time.monotonic() - self._began
         print(f"[{spent:.0f} s] {what}: {text}", file=sys.stderr, flush=True)
 
@@ -137,23 +160,38 @@ def _wish() -> argparse.Namespace:
     add("--out", type=Path, help="where the table goes besides stdout")
     wish = parser.parse_args()
     asked = {row.name for row in _rows(wish)}.intersection(A_NODE_EACH)
+    if wish.original == Path() and not _SOURCES.is_dir():
+        parser.error("--original: name its koord-scheduler; this archive has nothing to build it")
+    if wish.original not in (None, Path()) and not wish.original.is_file():
+        parser.error(f"--original: {wish.original}: no such program")
     if wish.pods > wish.nodes and asked:
         parser.error(f"--pods: at most as many as --nodes for {', '.join(sorted(asked))}")
+    strange = [row.name for row in _rows(wish) if wish.only and not takes_part(wish.only, row)]
+    if strange:
+        parser.error(f"--only: {wish.only} does not know the pods of {', '.join(strange)}")
     return wish
 
 
 def _rows(wish: argparse.Namespace) -> list[Row]:
     if wish.sizes:
-        return [row for row in SIZES if not wish.scenario or row.name in wish.scenario]
-    return [Row(name, wish.nodes, wish.pods) for name in wish.scenario or SCENARIOS]
+        rows = [row for row in SIZES if not wish.scenario or row.name in wish.scenario]
+    else:
+        rows = [Row(name, wish.nodes, wish.pods) for name in wish.scenario or SCENARIOS]
+    if wish.scenario or wish.original is not None:
+        return rows
+    return [row for row in rows if row.scenario.objects is None]
 
 
 def _built() -> Path:
     """The original's koord-scheduler, built where its source is at hand (docs/test-original.md)."""
-    from tests.original.source import COMPONENTS, Source  # An archive of this has no source.
+    # An archive of this has none of it.
+    from tests.original.source import COMPONENTS, MissingSourceError, Source
 
-    source = Source.at_hand()
-    source.build(COMPONENTS[:1], lambda line: print(line, file=sys.stderr, flush=True))
+    try:
+        source = Source.at_hand()
+        source.build(COMPONENTS[:1], lambda line: print(line, file=sys.stderr, flush=True))
+    except MissingSourceError as error:
+        sys.exit(f"error: --original: {error}")
     return source.program(COMPONENTS[0])
 
 
@@ -163,20 +201,21 @@ def main() -> int:
     rows = _rows(wish)
     sides = (wish.only,) if wish.only else (KUBE, KOORD)
     if wish.original is not None:
-        add_original(_built() if wish.original == Path() else wish.original)
+        add_original(_built() if wish.original == Path() else wish.original.absolute())
         sides = (*sides, ORIGINAL)
     made = Comparison(sides, None if wish.only else wish.out)
     times = Timetable(rows, wish.pairs, wish.seconds)
     if not (wish.only or wish.no_bind_only):
-        for _ in range(min(_BIND_ONLY_RUNS, wish.pairs)):
-            made.bind_only(Row("basic", rows[0].nodes, rows[0].pods))
+        runs = min(_BIND_ONLY_RUNS, wish.pairs) if wish.seconds is None else 1
+        for _ in range(runs):
+            made.bind_only(Row("basic", rows[0].nodes, rows[0].pods), times.left)
     for number, row in times:
         made.pair(number, row, wish.together, times.left)
     if wish.only:
         for row, run in made.runs(wish.only):
             print(row.name, run, flush=True)
     else:
-        print(made.text(), flush=True)
+        print(f"\n{made.terminal()}", flush=True)
     return 1 if made.failed else 0
 
 

@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from benchmarks.peer import koordinator
+from benchmarks.peer.nodes import node
 from benchmarks.peer.rows import Row
-from benchmarks.peer.scenarios import node
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.registry import KINDS
 from koord.base.documents import Document
@@ -24,6 +27,7 @@ from koord.kube.transport.messages import Request
 
 POD = next(kind for kind in KINDS if kind.name == "Pod")
 CREATORS = 32
+OTHERS = "others"
 _TICKS = os.sysconf("SC_CLK_TCK")
 # What a scheduler does in so long, once all pods are bound, says whether it still writes.
 QUIET_SECONDS, QUIET_SHARE = 1.0, 0.05
@@ -44,9 +48,11 @@ class Run(NamedTuple):
         cpu_seconds: of the scheduler's process, from the first create until it has written all
             that it has to say of these pods, events included.
         after_seconds: the part of ``cpu_seconds`` that came after the last binding.
-        busy: cores in use by each program until the last binding, on average.
+        busy: cores in use by each program until the last binding, on average; by
+            :data:`OTHERS` those of all that has no part in this.
         decision_seconds: the part of ``cpu_seconds`` that deciding took; NaN where the scheduler
             does not say.
+        events: that the cluster got meanwhile.
     """
 
     bound: int
@@ -58,12 +64,20 @@ class Run(NamedTuple):
     after_seconds: float
     busy: Mapping[str, float]
     decision_seconds: float = float("nan")
+    events: int = 0
 
 
 def cpu_seconds(process: int) -> float:
     """What a process has used."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def machine_seconds() -> float:
+    """What all processes together have used, as far as CPUs were not idle."""
+    amounts = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    # Idle and waiting for a disk; guests are in user time already.
+    return (sum(amounts[:8]) - amounts[3] - amounts[4]) / _TICKS
 
 
 class _Meta(msgspec.Struct):
@@ -81,6 +95,15 @@ class _Spec(msgspec.Struct):
 class _Seen(msgspec.Struct):
     metadata: _Meta
     spec: _Spec
+
+
+class _CountMeta(msgspec.Struct):
+    remaining: int = msgspec.field(default=0, name="remainingItemCount")
+
+
+class _Count(msgspec.Struct):
+    metadata: _CountMeta
+    items: list[msgspec.Raw] = []
 
 
 class Watcher:
@@ -153,9 +176,13 @@ async def create(client: Client, path: str, documents: list[Document]) -> dict[s
 NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/{namespace}/pods"
 
 
-async def fill(client: Client, nodes: int) -> None:
-    """Makes the nodes."""
-    await create(client, NODES, [node(number) for number in range(nodes)])
+async def fill(client: Client, row: Row) -> None:
+    """Makes the nodes, and what the pods are about."""
+    await create(client, NODES, [node(number) for number in range(row.nodes)])
+    if row.scenario.objects is not None:
+        objects = (*koordinator.common(), *row.scenario.objects(row.nodes, row.pods))
+        for path, group in itertools.groupby(objects, key=itemgetter(0)):
+            await create(client, path, [document for _, document in group])
 
 
 def percentile(sorted_values: list[float], share: float) -> float:
@@ -165,15 +192,29 @@ def percentile(sorted_values: list[float], share: float) -> float:
     return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
 
 
-async def quiet(process: int) -> None:
-    """Waits until a program does next to nothing any more."""
-    begin, before = time.monotonic(), cpu_seconds(process)
+async def events_there(client: Client) -> int:
+    """How many events a cluster has: of a list of one the server says how many more there are."""
+    answer = await client.request(Request("GET", "/api/v1/events", (("limit", "1"),)))
+    found = msgspec.json.decode(answer.body, type=_Count)
+    return len(found.items) + found.metadata.remaining
+
+
+async def quiet(process: int, client: Client) -> int:
+    """Waits until a program does next to nothing any more, and the cluster has no more events.
+
+    Where servers are slow a scheduler that writes its events is nearly idle.
+
+    Returns:
+        How many events there are.
+    """
+    begin, before = time.monotonic(), (cpu_seconds(process), await events_there(client))
     while time.monotonic() - begin < MOST_QUIET_SECONDS:
         await asyncio.sleep(QUIET_SECONDS)
-        now = cpu_seconds(process)
-        if now - before <= QUIET_SHARE * QUIET_SECONDS:
-            return
+        now = cpu_seconds(process), await events_there(client)
+        if now[0] - before[0] <= QUIET_SHARE * QUIET_SECONDS and now[1] == before[1]:
+            break
         before = now
+    return before[1]
 
 
 async def settle(client: Client, row: Row, process: Any) -> None:
@@ -188,7 +229,7 @@ async def settle(client: Client, row: Row, process: Any) -> None:
                 await watcher.wait_for(sent)
             else:
                 await asyncio.sleep(3.0)
-    await quiet(process.pid)
+    await quiet(process.pid, client)
 
 
 async def measure(client: Client, row: Row, process: Any, others: dict[str, int]) -> Run:
@@ -201,16 +242,20 @@ async def measure(client: Client, row: Row, process: Any, others: dict[str, int]
         others: process ids of what else works, by name.
     """
     async with Watcher(client) as watcher:
+        told = await events_there(client)
         programs = {**others, process.name: process.pid}
         used, decided = cpu_seconds(process.pid), await process.decision_seconds()
         worked = {name: cpu_seconds(pid) for name, pid in programs.items()}
+        whole = machine_seconds()
         documents = [row.scenario.pod(f"measured-{number:06}") for number in range(row.pods)]
         began = time.perf_counter()
         sent = await create(client, PODS, documents)
         await watcher.wait_for(sent)
         last = time.perf_counter() - began
+        whole = machine_seconds() - whole
         worked = {name: cpu_seconds(pid) - worked[name] for name, pid in programs.items()}
-        await quiet(process.pid)
+        worked[OTHERS] = max(0.0, whole - sum(worked.values()))
+        events = await quiet(process.pid, client) - told
         used = cpu_seconds(process.pid) - used
         decided = await process.decision_seconds() - decided
         bound = {key: watcher.bound[key] for key in sent if key in watcher.bound}
@@ -219,5 +264,5 @@ async def measure(client: Client, row: Row, process: Any, others: dict[str, int]
     return Run(
         len(bound), row.pods, len(bound) / wall if wall else 0.0,
         percentile(waits, 0.5), percentile(waits, 0.99), used, used - worked[process.name],
-        {name: seconds / last for name, seconds in worked.items()}, decided,
+        {name: seconds / last for name, seconds in worked.items()}, decided, events,
     )  # fmt: skip

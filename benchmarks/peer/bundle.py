@@ -48,8 +48,10 @@ README = """\
 koord-scheduler beside kube-scheduler, on this machine alone
 
     python3 run.py                 all rows at 1,000 nodes, about an hour on two cores
+    python3 run.py --together --seconds 1700           the same rows in less than half an hour
     python3 run.py --sizes --together --seconds 600    small and large clusters on many cores
     python3 run.py --nodes 5000 --pods 5000 --pairs 3 --scenario different
+    python3 run.py --original PROGRAM    with the original's koord-scheduler, built elsewhere
     python3 run.py --help
 
 It needs Python {pythons} on Linux ({machine}), and nothing else: no network, no root, no

@@ -41,8 +41,13 @@ SIZES = (
     Row("basic", 5000, 5000),
     Row("different", 1000, 3000),
     Row("selectors", 1000, 3000),
+    Row("quota", 1000, 3000),
+    Row("cpu-binding", 1000, 3000),
+    Row("gangs", 1000, 3000),
 )
-"""Pods equal, different and with selectors of their own, on a small and on a large cluster."""
+"""Pods equal, different and with selectors of their own, on a small and on a large cluster; and
+those that only Koordinator's schedulers know.
+"""
 
 
 class Timetable:

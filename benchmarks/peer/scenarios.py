@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is scheduled: after kube-scheduler's own performance scenarios of these names.
-
-Nodes are objects without a kubelet: 32 CPUs, 256 GiB, 110 pods, ten zones. Pods end
-at once when deleted (grace period 0), as no kubelet would confirm it.
-"""
+"""What is scheduled: after kube-scheduler's own performance scenarios of these names, and more."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks import diverse_pods
+from benchmarks.peer import koordinator
+from benchmarks.peer.nodes import HOST, ZONE, pod
 from koord.base.documents import Document
-
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-ZONES = 10
-
 
 # With more pods than nodes some pods of these would never get a node.
 A_NODE_EACH = ("anti-affinity", "preemption")
@@ -30,6 +24,8 @@ class Scenario(NamedTuple):
         before: pods that are bound, or known to be unschedulable, before the measurement.
         before_share: how many of those for each measured pod.
         before_bound: whether they are waited for.
+        objects: what the pods are about, for so many nodes and pods; only Koordinator's schedulers
+            know these, and have the profile that they ship with.
     """
 
     doc: str
@@ -37,50 +33,18 @@ class Scenario(NamedTuple):
     before: Callable[[str], Document] | None = None
     before_share: float = 0.0
     before_bound: bool = True
-
-
-def node(number: int) -> Document:
-    """A node with its status."""
-    name = f"node-{number:05}"
-    amounts = {"cpu": "32", "memory": "256Gi", "pods": "110", "ephemeral-storage": "100Gi"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": _node_labels(name, number)},
-        "status": {
-            "capacity": amounts,
-            "allocatable": amounts,
-            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
-        },
-    }
-
-
-def _node_labels(name: str, number: int) -> dict[str, str]:
-    disk = ("ssd", "hdd")[number % 2]
-    return {HOST: name, ZONE: f"zone-{number % ZONES}", "disk": disk}
-
-
-def _pod(name: str, **spec: Any) -> Document:
-    requests = spec.pop("requests", {"cpu": "100m", "memory": "500Mi"})
-    labels = spec.pop("labels", {"app": "measured"})
-    container = {"name": "pause", "image": "pause", "resources": {"requests": requests}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "labels": labels},
-        "spec": {"terminationGracePeriodSeconds": 0, "containers": [container], **spec},
-    }
+    objects: Callable[[int, int], koordinator.Objects] | None = None
 
 
 def _plain(name: str) -> Document:
-    return _pod(name)
+    return pod(name)
 
 
 def _node_affinity(name: str) -> Document:
     wanted = {"key": ZONE, "operator": "In", "values": ["zone-1", "zone-2"]}
     term = {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
-    return _pod(name, affinity=affinity)
+    return pod(name, affinity=affinity)
 
 
 def _term(key: str, labels: dict[str, str]) -> Document:
@@ -97,7 +61,7 @@ def _pods_affinity(kind: str, required: bool, key: str, color: str) -> Callable[
         rule = {"preferredDuringSchedulingIgnoredDuringExecution": weighted}
 
     def make(name: str) -> Document:
-        return _pod(name, labels=labels, affinity={kind: rule})
+        return pod(name, labels=labels, affinity={kind: rule})
 
     return make
 
@@ -110,22 +74,22 @@ def _spread(name: str) -> Document:
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"color": "blue"}},
     }
-    return _pod(name, labels=labels, topologySpreadConstraints=[constraint])
+    return pod(name, labels=labels, topologySpreadConstraints=[constraint])
 
 
 def _low(name: str) -> Document:
-    return _pod(name, labels={"app": "low"}, requests={"cpu": "8", "memory": "4Gi"})
+    return pod(name, labels={"app": "low"}, requests={"cpu": "8", "memory": "4Gi"})
 
 
 def _high(name: str) -> Document:
     requests = {"cpu": "8", "memory": "4Gi"}
-    return _pod(name, requests=requests, priorityClassName="system-cluster-critical") | {
+    return pod(name, requests=requests, priorityClassName="system-cluster-critical") | {
         "metadata": {"name": name, "namespace": "kube-system", "labels": {"app": "measured"}}
     }
 
 
 def _huge(name: str) -> Document:
-    return _pod(name, labels={"app": "huge"}, requests={"cpu": "1000"})
+    return pod(name, labels={"app": "huge"}, requests={"cpu": "1000"})
 
 
 def _number(name: str) -> int:
@@ -138,7 +102,7 @@ def _of_kind(kind: str, name: str) -> Document:
     """A pod of :mod:`benchmarks.diverse_pods`, by the number that its name ends in."""
     labels, spec = diverse_pods.KINDS[kind](_number(name))
     requests = spec.pop("resources")["requests"]
-    return _pod(name, labels=labels, requests=requests, **spec)
+    return pod(name, labels=labels, requests=requests, **spec)
 
 
 def _different(name: str) -> Document:
@@ -152,17 +116,17 @@ def _own_selectors(name: str) -> Document:
 
 def _rich(name: str) -> Document:
     """Own selectors as well as own requests, own node affinity, and what else pods may ask for."""
-    pod = _own_selectors(name)
+    made = _own_selectors(name)
     number = _number(name)
     others = _of_kind("nodeaffinity", name), _of_kind("requests", name)
-    spec = pod["spec"]
+    spec = made["spec"]
     spec["affinity"] |= others[0]["spec"]["affinity"]
     near = {"weight": 10, "podAffinityTerm": _term(ZONE, {"team": f"team-{number % 7}"})}
     spec["affinity"]["podAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": [near]}
     spec["containers"] = others[1]["spec"]["containers"]
     key = f"dedicated-{number % 10}"
     spec["tolerations"] = [{"key": key, "operator": "Exists", "effect": "NoSchedule"}]
-    return pod
+    return made
 
 
 _DIFFERENT = ("labels", "requests", "nodeaffinity")
@@ -201,5 +165,15 @@ SCENARIOS = {
     "preemption": Scenario("high priority onto full nodes", _high, _low, 4.0),
     "unschedulable": Scenario(
         "plain pods among pods that fit nowhere", _plain, _huge, 0.2, before_bound=False
+    ),
+    "gangs": Scenario(
+        "gangs of ten by PodGroup", koordinator.gang_member, objects=koordinator.gangs
+    ),
+    "quota": Scenario(
+        "50 quotas in a tree of two levels", koordinator.charged, objects=koordinator.quotas
+    ),
+    "cpu-binding": Scenario(
+        "LSR pods, a physical core each", koordinator.bound_to_cpus,
+        objects=koordinator.topologies,
     ),
 }  # fmt: skip

@@ -12,23 +12,29 @@ import sys
 import tempfile
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import yaml
 
+from benchmarks.peer.nodes import node_name
+from benchmarks.peer.rows import Row
 from benchmarks.peer.table import BIND_ONLY, KOORD, KUBE, ORIGINAL
 from koord.api import crds
 from koord.api.kinds.pod import Pod
+from koord.base.documents import Document
+from koord.controllers.scheduler.config.defaults import shipped_document
 from koord.kube.client import Client
-from koord.kube.crds import install
+from koord.kube.crds import install, wait_established
 from koord.kube.informers.informer import Informer
 from koord.kube.transport.credentials import load_cluster_config
 from koord.kube.transport.http import HttpTransport
 from tests.real.plane import RealControlPlane, free_port
 
 _UNLIMITED = {"qps": -1, "burst": 1_000_000}
+_NAME = "default-scheduler"
+_DEFINED_SECONDS = _READY_SECONDS = 180.0
 
 
 class Scheduler:
@@ -38,6 +44,9 @@ class Scheduler:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
+
+    async def ready(self) -> None:
+        """Waits until it schedules, where it says so."""
 
     async def decision_seconds(self) -> float:
         """CPU seconds that deciding has taken so far; NaN where it does not say."""
@@ -55,20 +64,39 @@ class KoordScheduler(Scheduler):
 
     name = KOORD
 
-    def __init__(self, pid: int, port: int) -> None:
+    def __init__(self, pid: int, port: int, log: Path) -> None:
         super().__init__(pid)
-        self._port = port
+        self._port, self._log = port, log
+
+    async def ready(self) -> None:
+        """By its own word: on a busy machine it takes longer than the others are given.
+
+        Raises:
+            RuntimeError: it is not ready in time, with what it said last.
+        """
+        try:
+            async with asyncio.timeout(_READY_SECONDS):
+                while True:
+                    with suppress(OSError):
+                        await asyncio.to_thread(self._page, "readyz")
+                        return
+                    await asyncio.sleep(0.2)
+        except TimeoutError:
+            said = self._log.read_text(errors="replace").splitlines()[-1:]
+            raise RuntimeError(f"{KOORD} is not ready: {' '.join(said)}") from None
 
     async def decision_seconds(self) -> float:
         """From its metrics."""
-        return await asyncio.to_thread(self._read)
-
-    def _read(self) -> float:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as page:
-            for line in page.read().decode().splitlines():
-                if line.startswith("koord_scheduler_decision_seconds_total "):
-                    return float(line.split()[1])
+        for line in (await asyncio.to_thread(self._page, "metrics")).splitlines():
+            if line.startswith("koord_scheduler_decision_seconds_total "):
+                return float(line.split()[1])
         return math.nan
+
+    def _page(self, name: str) -> str:
+        url = f"http://127.0.0.1:{self._port}/{name}"
+        with urllib.request.urlopen(url, timeout=10) as page:
+            text: str = page.read().decode()
+            return text
 
 
 class OriginalScheduler(Scheduler):
@@ -101,44 +129,55 @@ class BindOnly(Scheduler):
         while True:
             pod = await self._waiting.get()
             if not pod.spec.node_name:
-                await self._client.bind(pod, f"node-{next(self._next):05}")
+                await self._client.bind(pod, node_name(next(self._next)))
 
 
-def _configuration(made: RealControlPlane, name: str) -> Path:
-    """Stock plugins under the stock name, without a limit on requests."""
-    document = {
+def _configuration(made: RealControlPlane, name: str, row: Row) -> Path:
+    """The stock scheduler's name, without a limit on requests.
+
+    With the stock plugins; for pods that only Koordinator's schedulers know with theirs.
+    """
+    document: Document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(made.kubeconfig), **_UNLIMITED},
-        "leaderElection": {"leaderElect": False},
-        "profiles": [{"schedulerName": "default-scheduler"}],
+        "profiles": [{"schedulerName": _NAME}],
     }
+    if row.scenario.objects is not None:
+        document = shipped_document(_NAME)
+        for profile in document["profiles"]:
+            # The original's queue takes no arguments.
+            given = profile["pluginConfig"]
+            profile["pluginConfig"] = [each for each in given if each["name"] != "PrioritySort"]
+    document["clientConnection"] = {"kubeconfig": str(made.kubeconfig), **_UNLIMITED}
+    document["leaderElection"] = {"leaderElect": False}
     path = made.folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     return path
 
 
 @contextmanager
-def kube_scheduler(made: RealControlPlane) -> Iterator[KubeScheduler]:
+def kube_scheduler(made: RealControlPlane, row: Row) -> Iterator[KubeScheduler]:
     """The stock scheduler on a control plane."""
-    path = _configuration(made, KUBE)
+    path = _configuration(made, KUBE, row)
     program = made.run("kube-scheduler", f"--config={path}", "--secure-port=0")
     yield KubeScheduler(program.pid)
 
 
 @contextmanager
-def koord_scheduler(made: RealControlPlane) -> Iterator[KoordScheduler]:
-    """Ours, with the stock plugins under the stock name."""
-    path, port = _configuration(made, KOORD), free_port()
+def koord_scheduler(made: RealControlPlane, row: Row) -> Iterator[KoordScheduler]:
+    """Ours."""
+    path, port = _configuration(made, KOORD, row), free_port()
     command = [sys.executable, "-m", "koord.cli.daemons.scheduler", "--config", str(path)]
     with _process(made, "koord", [*command, "--port", str(port)]) as pid:
-        yield KoordScheduler(pid, port)
+        yield KoordScheduler(pid, port, made.folder / "koord.log")
 
 
 @contextmanager
-def original_scheduler(program: Path, made: RealControlPlane) -> Iterator[OriginalScheduler]:
-    """The original's, with the stock plugins under the stock name."""
-    path = _configuration(made, ORIGINAL)
+def original_scheduler(
+    program: Path, made: RealControlPlane, row: Row
+) -> Iterator[OriginalScheduler]:
+    """The original's."""
+    path = _configuration(made, "original", row)
     flags = (f"--config={path}", f"--port={free_port()}", "--secure-port=0",
              "--authentication-skip-lookup=true")  # fmt: skip
     with _process(made, "original", [str(program), *flags]) as pid:
@@ -156,7 +195,7 @@ def _process(made: RealControlPlane, name: str, command: list[str]) -> Iterator[
         process.wait(20)
 
 
-STARTERS: dict[str, Callable[[RealControlPlane], AbstractContextManager[Scheduler]]] = {
+STARTERS: dict[str, Callable[[RealControlPlane, Row], AbstractContextManager[Scheduler]]] = {
     KUBE: kube_scheduler,
     KOORD: koord_scheduler,
 }
@@ -167,20 +206,27 @@ def add_original(program: Path) -> None:
     STARTERS[ORIGINAL] = partial(original_scheduler, program)
 
 
+async def define(client: Client) -> None:
+    """Koordinator's kinds; the original's informers wait for them."""
+    names = [name async for name, _ in install(client, crds())]
+    await wait_established(client, names, _DEFINED_SECONDS)
+
+
+def takes_part(side: str, row: Row) -> bool:
+    """Whether a side knows what to do with the pods of a row."""
+    return side not in (KUBE, BIND_ONLY) or row.scenario.objects is None
+
+
 @asynccontextmanager
 async def started(
-    which: str, made: RealControlPlane, client: Client, nodes: int
+    which: str, made: RealControlPlane, client: Client, row: Row
 ) -> AsyncIterator[Scheduler]:
     """A side's scheduler; that which binds only is in this process."""
-    if which == ORIGINAL:
-        # Its informers wait for them.
-        async for _ in install(client, crds()):
-            pass
     if which != BIND_ONLY:
-        with STARTERS[which](made) as scheduler:
+        with STARTERS[which](made, row) as scheduler:
             yield scheduler
         return
-    binder = BindOnly(client, nodes)
+    binder = BindOnly(client, row.nodes)
     task = asyncio.create_task(binder.run())
     try:
         yield binder

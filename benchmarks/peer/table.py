@@ -7,15 +7,21 @@ import os
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
 
-from benchmarks.peer.arena import Run
+from benchmarks.peer.arena import OTHERS, Run
 from benchmarks.peer.rows import Row
+from tests.real.binaries import KUBERNETES
 
 KUBE, KOORD, BIND_ONLY = "kube-scheduler", "koord-scheduler", "bind-only"
 ORIGINAL = "the original's koord-scheduler"
+_SHORT = {ORIGINAL: "the original's"}
 GENERATOR, SERVERS = "generator", ("etcd", "kube-apiserver")
 # All cores, or one core of a program that has one at work, count as full from this share on.
 FULL = 0.85
+# Where programs that have no part in it use so much of a machine, figures in seconds say little.
+MUCH = 0.15
 # A run that reaches this share of what a client does that does not think waits for the API.
 LIKE_BIND_ONLY = 0.8
 
@@ -26,19 +32,29 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+def made_with(bind_only: Sequence[Run]) -> str:
+    """When, with what and where it was measured, in lines for a terminal."""
+    rates = [run.per_second for run in bind_only]
+    reached = [f"A bind-only client reaches {_spread(rates)} pods/s."] if rates else []
+    return "\n".join((
+        f"{date.today()}: koord {_koord_version()} (Python {platform.python_version()}),",
+        f"kube-scheduler and kube-apiserver {KUBERNETES};",
+        f"one machine of {os.cpu_count()} CPUs ({platform.machine()}) with etcd, kube-apiserver "
+        "and the generator.",
+        *reached,
+    ))  # fmt: skip
+
+
 def head(bind_only: Sequence[Run]) -> str:
     """What was measured, and the head of the table."""
-    rates = [run.per_second for run in bind_only]
-    without_thought = f" A bind-only client reaches {_spread(rates)} pods/s." if rates else ""
     return "\n".join((
-        f"One machine of {os.cpu_count()} CPUs ({platform.machine()}) with etcd, kube-apiserver "
-        f"and the generator.{without_thought}",
+        made_with(bind_only),
         "",
         "Pods/s count from the first create to the last binding: median (least to most). p50 and "
         "p99 are from a pod's create to its binding, as a watch sees it. CPU is of the scheduler's "
-        "process until it rests, with all its events written; how much of it came after the last "
-        "binding stands apart. What limits is told by the cores that programs had in use until the "
-        "last binding. Ratios are medians over pairs.",
+        "process until it rests and the API has all its events (where a pod has none, that is "
+        "said); how much of it came after the last binding stands apart. What limits is told by "
+        "the cores that programs had in use until the last binding. Ratios are medians over pairs.",
         "",
         f"| {' | '.join(_COLUMNS)} |",
         f"|{'---|' * len(_COLUMNS)}",
@@ -60,6 +76,46 @@ def lines(row: Row, runs: Mapping[str, Sequence[Run]], most: float) -> list[str]
     return [
         f"| {' | '.join((*first, *_cells(which, runs, most)))} |" for which in runs if runs[which]
     ]
+
+
+def text(row: Row, runs: Mapping[str, Sequence[Run]], most: float) -> str:
+    """The same for a terminal of 80 columns; arguments as of :func:`lines`."""
+    pairs = max((len(each) for each in runs.values()), default=0)
+    out = [f"{row}, {pairs} pair{'s' * (pairs != 1)}"]
+    if pairs:
+        out.append(
+            _TERMINAL.format("", "pods/s", "least to most", "p50 ms", "p99 ms", "CPU ms", "after")
+        )
+    for which in runs:
+        if not runs[which]:
+            continue
+        rates = [run.per_second for run in runs[which]]
+        waits = [
+            f"{_median([wait * 1e3 for wait in each]):,.0f}"
+            for each in zip(
+                *((run.p50_seconds, run.p99_seconds) for run in runs[which]), strict=True
+            )
+        ]
+        used = [
+            f"{_median([_each(run, seconds) for run, seconds in each]):.2f}"
+            for each in (
+                [(run, run.cpu_seconds) for run in runs[which]],
+                [(run, run.after_seconds) for run in runs[which]],
+            )
+        ]
+        spread = f"{min(rates):,.0f} to {max(rates):,.0f}"
+        name = _SHORT.get(which, which)
+        out.append(_TERMINAL.format(name, f"{_median(rates):,.0f}", spread, *waits, *used))
+        undone = _missing(runs[which])
+        out.append(f"    limited by {limit(runs[which], which, most)}{undone}")
+        faster, used_by_ours = _ratios(runs[which], runs.get(KOORD, ()), which)
+        if faster:
+            out.append(f"    koord: {faster} its pods/s, {used_by_ours} of its CPU")
+    return "\n".join(out)
+
+
+# CPU is a pod, and the part of it after the last binding.
+_TERMINAL = "  {:<18}{:>8}{:>18}{:>9}{:>9}{:>8}{:>7}"
 
 
 def _cells(which: str, by_side: Mapping[str, Sequence[Run]], most: float) -> tuple[str, ...]:
@@ -105,6 +161,9 @@ def limit(runs: Sequence[Run], name: str, most: float, cores: int | None = None)
     """
     cores = cores or os.cpu_count() or 1
     busy = {each: _median([run.busy.get(each, 0.0) for run in runs]) for each in runs[0].busy}
+    others = busy.pop(OTHERS, 0.0)
+    if others >= MUCH * cores:
+        return f"other programs of this machine ({others:.1f} cores of {cores})"
     if sum(busy.values()) >= FULL * cores:
         whole = sum(busy.values())
         first = sorted(busy, key=lambda each: -busy[each])[:2]
@@ -118,10 +177,19 @@ def limit(runs: Sequence[Run], name: str, most: float, cores: int | None = None)
     return f"its own cycle ({busy.get(name, 0.0):.1f} cores of {cores})"
 
 
+def _koord_version() -> str:
+    try:
+        return version("koord")
+    except PackageNotFoundError:
+        return "0"
+
+
 def _missing(runs: Sequence[Run]) -> str:
-    """Pods that got no node are told of: rates of such runs say little."""
+    """Pods that got no node, which makes rates say little, and those that nothing was said of."""
     left = sum(run.wanted - run.bound for run in runs)
-    return f" ({left:,} not bound)" if left else ""
+    unsaid = sum(max(0, run.bound - run.events) for run in runs)
+    told = [f"{left:,} not bound"] * (left > 0) + [f"{unsaid:,} without an event"] * (unsaid > 0)
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _each(run: Run, seconds: float) -> float:

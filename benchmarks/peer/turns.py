@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 
 from benchmarks.peer.arena import Run, fill, measure, settle
 from benchmarks.peer.rows import Row
-from benchmarks.peer.sides import fresh_plane, started
-from benchmarks.peer.table import BIND_ONLY, GENERATOR, SERVERS
+from benchmarks.peer.sides import define, fresh_plane, started
+from benchmarks.peer.table import BIND_ONLY, GENERATOR, ORIGINAL, SERVERS
 
 # Until a scheduler has listed the nodes: all are given the same time.
 _START_SECONDS = 5.0
@@ -85,9 +85,12 @@ async def _one(which: str, row: Row, turns: Turns, place: int) -> Run:
     """One run on a fresh control plane."""
     await turns.begin(place)
     async with fresh_plane() as (made, client):
-        await fill(client, row.nodes)
-        async with started(which, made, client, row.nodes) as scheduler:
+        if which == ORIGINAL or row.scenario.objects is not None:
+            await define(client)
+        await fill(client, row)
+        async with started(which, made, client, row) as scheduler:
             await asyncio.sleep(_START_SECONDS)
+            await scheduler.ready()
             await settle(client, row, scheduler)
             await turns.ready(place)
             programs = made.programs.items()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from koord.kube.errors import TransportError
 from koord.kube.transport.config import ClusterConfig
-from koord.kube.transport.connection import Connection, RawResponse, request_bytes
+from koord.kube.transport.connection import Connection, RawResponse, header_lines, request_bytes
 from koord.kube.transport.http import HttpTransport
 from koord.kube.transport.messages import Request, Response
 from tests.kube.harness import Answerer, Heard, RawServer, Speaker, raw_server, run
@@ -72,7 +72,8 @@ def pieces(text: bytes, cuts: list[int]) -> list[bytes]:
 
 
 def counted(body: bytes, chunks: list[int]) -> bytes:
-    return b"HTTP/1.1 201 Created\r\nContent-Length: %d\r\nX: a:b \r\n\r\n%b" % (len(body), body)
+    head = b"HTTP/1.1 201 Created\r\nContent-Length: %d\r\nWarning: a:b \r\nX: 1\r\n\r\n"
+    return head % len(body) + body
 
 
 def chunked(body: bytes, chunks: list[int]) -> bytes:
@@ -80,11 +81,11 @@ def chunked(body: bytes, chunks: list[int]) -> bytes:
         b"%x;note\r\n%b\r\n" % (len(part), part) for part in pieces(body, chunks) if part
     )
     head = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n"
-    return head + b"x: a:b\r\n\r\n" + parts + b"0\r\nTrailer: 1\r\n\r\n"
+    return head + b"warning: a:b\r\n\r\n" + parts + b"0\r\nTrailer: 1\r\n\r\n"
 
 
 def to_the_end(body: bytes, chunks: list[int]) -> bytes:
-    return b"HTTP/1.0 201 Created\r\nX: a:b\r\n\r\n" + body
+    return b"HTTP/1.0 201 Created\r\nX: 1\r\nWARNING: a:b\r\n\r\n" + body
 
 
 NUMBERS = st.lists(st.integers(0, 400), max_size=6)
@@ -97,7 +98,7 @@ def test_an_answer_is_read_however_it_comes(
     text = framed(body, chunks)
     answer, connection = answer_to(pieces(text, cuts), ends=framed is to_the_end)
     assert isinstance(answer, RawResponse), answer
-    assert (answer.status, answer.body, answer.headers["x"]) == (201, body, ["a:b"])
+    assert (answer.status, answer.body, answer.headers["warning"]) == (201, body, ["a:b"])
     assert connection.usable == (framed is not to_the_end)
 
 
@@ -151,7 +152,7 @@ def test_a_connection_is_kept_where_it_may_be(text: bytes, kept: bool) -> None:
 )
 def test_a_request_says_one_thing(target: str, value: str) -> None:
     with pytest.raises(ValueError, match=r"path|header"):
-        request_bytes("POST", target, {"X": value}, b"")
+        request_bytes("POST", target, header_lines({"X": value}), b"")
 
 
 def test_writes_share_connections_and_say_who_asks() -> None:
@@ -189,6 +190,40 @@ def test_trouble_after_sending_may_have_had_effect(answerer: Answerer) -> None:
     assert error.sent
     assert "POST /api/v1/pods" in str(error)
     assert "\n" not in str(error)
+
+
+def test_each_write_has_its_own_time_over_kept_connections() -> None:
+    silent = {"/slow", "/slower"}
+
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        if heard.target not in silent:
+            await speaker.answer(b"{}")
+
+    async def work(transport: HttpTransport, server: RawServer) -> list[object]:
+        fill = [Request("POST", "/quick", body=b"{}") for _ in range(4)]
+        await asyncio.gather(*map(transport.send, fill))
+        asked = [
+            transport.send(Request("POST", path, body=b"{}", timeout_seconds=seconds))
+            for path, seconds in (("/slower", 0.3), ("/slow", 0.1), ("/quick", 0.1))
+        ]
+        began = asyncio.get_running_loop().time()
+        first, *others = map(asyncio.ensure_future, asked)
+        (slow, quick) = await asyncio.gather(*others, return_exceptions=True)
+        assert not first.done()
+        (slower,) = await asyncio.gather(first, return_exceptions=True)
+        assert asyncio.get_running_loop().time() - began >= 0.3
+        # Nobody else gets an answer that comes late.
+        again = await transport.send(Request("POST", "/quick", body=b"{}", timeout_seconds=5.0))
+        return [slow, quick, slower, again]
+
+    slow, quick, slower, again = over_http(answerer, work)
+    for late in (slow, slower):
+        assert isinstance(late, TransportError)
+        assert late.sent
+        assert str(late).endswith("no answer in time")
+    for answer in (quick, again):
+        assert isinstance(answer, Response)
+        assert answer.status == 200
 
 
 def test_a_kept_connection_that_the_server_closed_is_not_used() -> None:

@@ -20,6 +20,14 @@ _MOST_HEAD_BYTES, _MOST_BODY_BYTES = 256 << 10, 64 << 20
 # Go's servers close a connection that is idle for longer than three minutes at least.
 _IDLE_SECONDS = 60.0
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: [^\r\n]*)?")
+# What is looked at, of all that a server says.
+_FIELDS = {
+    name.encode(): name
+    for name in (
+        "connection", "content-length", "content-type", "retry-after", "transfer-encoding",
+        "warning",
+    )
+}  # fmt: skip
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?")
 _FIELD_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*").fullmatch
 _TARGET = re.compile(r"/[\x21-\x7e]*").fullmatch
@@ -30,7 +38,7 @@ class RawResponse(NamedTuple):
     """An answer as it came over the connection.
 
     Attributes:
-        headers: values by name in lower case.
+        headers: values of those that matter here by name in lower case.
     """
 
     status: int
@@ -93,7 +101,7 @@ class Connection(asyncio.Protocol):
         try:
             answer = self._read(ended=False)
         except ValueError as error:
-            self._fail(error)
+            self.fail(error)
             return
         if answer is not None:
             self._finish(answer)
@@ -126,7 +134,8 @@ class Connection(asyncio.Protocol):
         self._head = None
         self._waiter.set_result(answer)
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """Gives up the answer that is waited for, if one is, and ends the connection."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
         self.close()
@@ -218,6 +227,19 @@ class ConnectionPool:
         self._connect_seconds = connect_seconds
         self._idle: list[Connection] = []
         self._closed = False
+        # Until when, in the event loop's time, an answer has to be there. One timer serves all.
+        self._deadlines: dict[Connection, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def idle(self) -> Connection | None:
+        """The idle connection that was used last; None if there is none."""
+        now = asyncio.get_running_loop().time()
+        while self._idle:
+            kept = self._idle.pop()
+            if kept.usable and now - kept.idle_since < _IDLE_SECONDS:
+                return kept
+            kept.close()
+        return None
 
     async def acquire(self) -> Connection:
         """An idle connection, the last used first, or a new one.
@@ -226,11 +248,9 @@ class ConnectionPool:
             OSError, TimeoutError: there is none to be had; nothing was sent.
         """
         loop = asyncio.get_running_loop()
-        while self._idle:
-            kept = self._idle.pop()
-            if kept.usable and loop.time() - kept.idle_since < _IDLE_SECONDS:
-                return kept
-            kept.close()
+        kept = self.idle()
+        if kept is not None:
+            return kept
         made = Connection()
         try:
             async with asyncio.timeout(self._connect_seconds):
@@ -242,6 +262,47 @@ class ConnectionPool:
             made.close()
             raise
         return made
+
+    async def exchange(
+        self, connection: Connection, request: bytes, most_seconds: float | None = None
+    ) -> RawResponse:
+        """Sends a request, waits for its answer and takes the connection back.
+
+        Args:
+            connection: from :meth:`idle` or :meth:`acquire`.
+            request: the whole of it.
+            most_seconds: until the answer is there; None for no limit.
+
+        Raises:
+            OSError: the connection broke; TimeoutError is one.
+            ValueError: the answer is no HTTP.
+        """
+        if most_seconds is not None:
+            loop = asyncio.get_running_loop()
+            self._deadlines[connection] = deadline = loop.time() + most_seconds
+            if self._timer is None or deadline < self._timer.when():
+                self._arm(loop, deadline)
+        try:
+            answer = await connection.request(request)
+        finally:
+            self._deadlines.pop(connection, None)
+        self.release(connection)
+        return answer
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(deadline, self._expire, loop)
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        now = loop.time()
+        for connection, deadline in list(self._deadlines.items()):
+            if deadline <= now:
+                connection.fail(TimeoutError())
+        left = [deadline for deadline in self._deadlines.values() if deadline > now]
+        if left:
+            self._arm(loop, min(left))
 
     def release(self, connection: Connection) -> None:
         """Keeps a connection for the next request, if it can be."""
@@ -258,21 +319,35 @@ class ConnectionPool:
             self._idle.pop().close()
 
 
-def request_bytes(method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
-    """A request as sent.
+def header_lines(headers: Mapping[str, str]) -> bytes:
+    """Headers as sent.
 
     Raises:
-        ValueError: a path or a header that cannot be sent, or would say more than one thing.
+        ValueError: one that cannot be sent, or would say more than one thing.
     """
-    if not _TARGET(target):
-        raise ValueError(f"path: {target!r}")
-    lines = [f"{method} {target} HTTP/1.1"]
     for name, value in headers.items():
         if not _FIELD_VALUE(value):
             raise ValueError(f"header {name}")
-        lines.append(f"{name}: {value}")
-    lines.append(f"Content-Length: {len(body)}\r\n\r\n")
-    return "\r\n".join(lines).encode("latin-1") + body
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
+
+
+def request_bytes(method: str, target: str, headers: bytes, body: bytes) -> bytes:
+    """A request as sent.
+
+    Args:
+        method: HTTP verb in capitals.
+        target: path and query, encoded.
+        headers: see :func:`header_lines`; all but the length.
+        body: may be empty.
+
+    Raises:
+        ValueError: a path that cannot be sent, or would say more than one thing.
+    """
+    if not _TARGET(target):
+        raise ValueError(f"path: {target!r}")
+    return b"%b %b HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n%b" % (
+        method.encode("latin-1"), target.encode("latin-1"), headers, len(body), body,
+    )  # fmt: skip
 
 
 def _read_head(head: bytes) -> tuple[int, dict[str, list[str]]]:
@@ -285,6 +360,7 @@ def _read_head(head: bytes) -> tuple[int, dict[str, list[str]]]:
         name, colon, value = line.partition(b":")
         if not colon or not name or name != name.strip():
             raise ValueError("a header without a name")
-        text = value.strip().decode("latin-1")
-        headers.setdefault(name.decode("latin-1").lower(), []).append(text)
+        field = _FIELDS.get(name.lower())
+        if field is not None:
+            headers.setdefault(field, []).append(value.strip().decode("latin-1"))
     return int(status[1]), headers

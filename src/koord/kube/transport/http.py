@@ -20,7 +20,7 @@ from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError, one_line
 from koord.kube.codec.decoder import refusal
 from koord.kube.errors import ApiError, TransportError
-from koord.kube.transport.connection import ConnectionPool, request_bytes
+from koord.kube.transport.connection import ConnectionPool, header_lines, request_bytes
 from koord.kube.transport.line_splitter import LineSplitter
 from koord.kube.transport.messages import Response
 
@@ -31,9 +31,10 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("aiohttp", "kube", error.name) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from koord.kube.transport.config import ClusterConfig
+    from koord.kube.transport.connection import RawResponse
     from koord.kube.transport.messages import Request
 
 _LOG = log.get("kube")
@@ -44,6 +45,8 @@ _READS = ("GET", "HEAD")
 # 299 agent "text": the only form that Kubernetes sends.
 _WARNING = re.compile(r'\s*299 \S+ "((?:[^"\\]|\\.)*)"')
 _MOST_WARNINGS = 1000
+# Requests of so many kinds have their headers kept; a program has a handful.
+_MOST_HEADERS = 64
 
 
 class HttpTransport:
@@ -74,7 +77,7 @@ class HttpTransport:
         self._streams: set[HttpStream] = set()
         self._transports: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
         self._tls: dict[tuple[str, str, str], ssl.SSLContext] = {}
-        self._writes: tuple[object, ConnectionPool] | None = None
+        self._writes: _WriteRoute | None = None
         self._stale = False
         self._renewing = asyncio.Lock()
         self._warned: set[str] = set()
@@ -82,58 +85,91 @@ class HttpTransport:
 
     async def send(self, request: Request) -> Response:
         """Sends a request and waits for the whole answer, whatever its status."""
+        seconds = request.timeout_seconds
         try:
-            async with asyncio.timeout(request.timeout_seconds), self._under_way:
-                if request.method not in _READS and not self._config.proxy_url:
+            if request.method not in _READS and not self._config.proxy_url:
+                if self._can_begin():
+                    # Most writes can begin at once: no timer of their own, nothing to wait for.
+                    route = self._route(self._config)
+                    data = self._bytes(request, route)
+                    connection = route.pool.idle()
+                    if connection is not None:
+                        async with self._under_way:
+                            return self._raw(await route.pool.exchange(connection, data, seconds))
+                async with asyncio.timeout(seconds), self._under_way:
                     return await self._write(request)
-                async with await self._start(request) as answer:
-                    body = await answer.read()
+            async with (
+                asyncio.timeout(seconds), self._under_way, await self._start(request) as answer,
+            ):  # fmt: skip
+                body = await answer.read()
         except TransportError:
             raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise self._failed(error, request) from None
         return self._response(answer, body)
 
+    def _can_begin(self) -> bool:
+        """Whether a write need wait neither for others nor for credentials."""
+        return not (self._under_way.locked() or self._stale or self._config.expired())
+
     async def _write(self, request: Request) -> Response:
-        """A request over a connection of our own."""
-        config = await self._current()
-        target = urlsplit(config.server).path + _target(request)
-        connections = self._connections(config)
+        """A request over a connection of our own, which may have to be made."""
+        route = self._route(await self._current())
+        data = self._bytes(request, route)
         try:
-            headers = self._headers(request, config)
-            data = request_bytes(request.method, target, headers, request.body)
-            connection = await connections.acquire()
-        except (OSError, ValueError) as error:
+            connection = await route.pool.acquire()
+        except OSError as error:
             # TimeoutError is one of them; that of the whole request is raised as a cancellation.
-            why = _no_connection(error) if isinstance(error, OSError) else str(error)
-            raise TransportError(one_line(f"{self._where(request)}: {why}"), sent=False) from None
-        answer = await connection.request(data)
-        connections.release(connection)
+            raise self._not_sent(request, _no_connection(error)) from None
+        return self._raw(await route.pool.exchange(connection, data))
+
+    def _bytes(self, request: Request, route: _WriteRoute) -> bytes:
+        try:
+            headers = route.headers(request)
+            return request_bytes(
+                request.method, route.prefix + _target(request), headers, request.body
+            )
+        except ValueError as error:
+            raise self._not_sent(request, str(error)) from None
+
+    def _not_sent(self, request: Request, why: str) -> TransportError:
+        return TransportError(one_line(f"{self._where(request)}: {why}"), sent=False)
+
+    def _raw(self, answer: RawResponse) -> Response:
+        headers = answer.headers
         return self._answered(
             answer.status,
             answer.body,
-            answer.headers.get("warning", ()),
-            (answer.headers.get("retry-after") or ("",))[0],
-            (answer.headers.get("content-type") or ("",))[0],
+            headers.get("warning", ()),
+            (headers.get("retry-after") or ("",))[0],
+            (headers.get("content-type") or ("",))[0],
         )
 
-    def _connections(self, config: ClusterConfig) -> ConnectionPool:
-        """Those to the configured server; others where an address or a certificate has changed."""
+    def _route(self, config: ClusterConfig) -> _WriteRoute:
+        """How writes get to the server; another where a configuration has changed.
+
+        Connections stay unless an address or a certificate is another.
+        """
         if self._closed:
             raise TransportError("the transport is closed", sent=False)
+        known = self._writes
+        if known is not None and known.config is config:
+            return known
         tls = self._tls_of(config)
         key = (config.server, config.tls_server_name, tls)
-        if self._writes is None or self._writes[0] != key:
-            if self._writes is not None:
-                self._writes[1].close()
-            at = urlsplit(config.server)
+        at = urlsplit(config.server)
+        if known is not None and known.key == key:
+            pool = known.pool
+        else:
+            if known is not None:
+                known.pool.close()
             secure = tls if isinstance(tls, ssl.SSLContext) else None
             port = at.port or (443 if secure else 80)
-            made = ConnectionPool(
+            pool = ConnectionPool(
                 at.hostname or "", port, secure, config.tls_server_name, _CONNECT_SECONDS
             )
-            self._writes = key, made
-        return self._writes[1]
+        self._writes = _WriteRoute(config, key, pool, at.path, self._headers)
+        return self._writes
 
     def _headers(self, request: Request, config: ClusterConfig) -> dict[str, str]:
         headers = {
@@ -172,7 +208,7 @@ class HttpTransport:
         for stream in list(self._streams):
             await stream.close()
         if self._writes is not None:
-            self._writes[1].close()
+            self._writes.pool.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -274,6 +310,45 @@ class HttpTransport:
 
     def _where(self, request: Request) -> str:
         return f"{self._config.server}: {request.method} {request.path}"
+
+
+class _WriteRoute:
+    """How writes get to the server of a configuration.
+
+    Args:
+        config: that this is for.
+        key: what its connections depend on.
+        pool: these.
+        prefix: of all paths.
+        headers_of: of a request; the same for all of one kind, and worked out once.
+    """
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        key: object,
+        pool: ConnectionPool,
+        prefix: str,
+        headers_of: Callable[[Request, ClusterConfig], dict[str, str]],
+    ) -> None:
+        self.config, self.key, self.pool, self.prefix = config, key, pool, prefix
+        self._headers_of = headers_of
+        self._lines: dict[tuple[str, str, str], bytes] = {}
+
+    def headers(self, request: Request) -> bytes:
+        """All headers but the length.
+
+        Raises:
+            ValueError: one that cannot be sent.
+        """
+        content_type = request.content_type if request.body else ""
+        key = (content_type, request.accept, request.user_agent)
+        lines = self._lines.get(key)
+        if lines is None:
+            if len(self._lines) >= _MOST_HEADERS:
+                self._lines.clear()
+            lines = self._lines[key] = header_lines(self._headers_of(request, self.config))
+        return lines
 
 
 class _Connector(aiohttp.TCPConnector):
