@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 _NOWHERE: frozenset[int] = frozenset()
+_NOTHING: frozenset[LabelToken] = frozenset()
 
 
 class PodSelector:
@@ -87,9 +88,10 @@ class PodSelector:
         admits: Callable[[str], bool] | None,
     ) -> None:
         self.wanted = tuple(wanted)
-        self.unwanted = frozenset(unwanted)
+        # Even an empty set takes 216 bytes, and most selectors have a token or two.
+        self.unwanted = frozenset(unwanted) or _NOTHING
         self.admits = admits
-        self._every = frozenset(tokens[0] for tokens in self.wanted if len(tokens) == 1)
+        self._every = tuple([tokens[0] for tokens in self.wanted if len(tokens) == 1])
         self._any_of = tuple(tokens for tokens in self.wanted if len(tokens) != 1)
 
     def joined(self, other: PodSelector) -> PodSelector:
