@@ -37,6 +37,12 @@ def held_bytes(case: str, pods: int, nodes: int) -> tuple[float, float]:
     return of_pods / len(waiting), in_all / len(waiting)
 
 
+def shape_bytes(case: str, pods: int, nodes: int) -> float:
+    """Bytes a shape beyond what a pod takes whose shape is known, decoding left out."""
+    known, new = (held_bytes(each, pods, nodes) for each in ("equal", case))
+    return (new[1] - new[0]) - (known[1] - known[0])
+
+
 def main() -> None:
     """Prints a row for each case."""
     parser = argparse.ArgumentParser(description=__doc__)

@@ -82,6 +82,14 @@ class Admission(Protocol):
         """
         ...
 
+    def looks_inside(self, namespace: str) -> bool:
+        """Whether rules of a create go by what stands in the parts of a spec.
+
+        That is, in what :meth:`koord.controlplane.resource.Strategy.split` takes for parts. It
+        stays as it is while :meth:`generations` are the same.
+        """
+        ...
+
     async def mutate(self, attributes: Attributes) -> None:
         """Changes the document, or raises ApiError. Runs before validation."""
         ...
@@ -99,6 +107,10 @@ class AdmitAll:
     ) -> AdmissionGenerations:
         """Always the same."""
         return ()
+
+    def looks_inside(self, namespace: str) -> bool:
+        """Never."""
+        return False
 
     async def mutate(self, attributes: Attributes) -> None:
         """Changes nothing."""

@@ -8,7 +8,7 @@ stateless, so that one instance serves every request.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from koord.api.patching.shapes import Shape
+    from koord.controlplane.frames import SplitObject
     from koord.kube.errors import StatusCause
 
 
@@ -109,6 +110,18 @@ class Schema(Protocol):
         ...
 
 
+class StoredParts(NamedTuple):
+    """What a create makes of the parts of a spec.
+
+    Attributes:
+        texts: of the members that are parts, in their order.
+        status: text of the object's status.
+    """
+
+    texts: list[bytes]
+    status: bytes
+
+
 class Strategy:
     """How objects of one resource behave. This base is a plain object with a free ``spec``.
 
@@ -190,6 +203,21 @@ class Strategy:
         same selectable fields, whatever its metadata (finalizers and managed fields aside).
         """
         return False
+
+    def split(self, spec: bytes) -> SplitObject | None:
+        """The members of a new object's spec; None where it may only be read as a whole.
+
+        Of specs for which :meth:`repeats`, and which no rule of admission looks into: with the
+        same frame and good parts, all of an object but its parts is the same.
+
+        Args:
+            spec: JSON of an object.
+        """
+        return None
+
+    def stored_parts(self, spec: SplitObject) -> StoredParts | None:
+        """What a create makes of a spec's parts; None if something may be wrong with one."""
+        return None
 
     def validate(self, document: Document) -> list[StatusCause]:
         """What is wrong with a new object, beyond its schema and metadata."""

@@ -40,6 +40,7 @@ V = TypeVar("V")
 _NOWHERE: frozenset[int] = frozenset()
 # So many shapes wait at most to be put under their tokens: who asks waits some 10 ms for them.
 _MOST_WAITING = 4096
+_NOTHING: frozenset[LabelToken] = frozenset()
 
 
 class PodSelector:
@@ -89,9 +90,10 @@ class PodSelector:
         admits: Callable[[str], bool] | None,
     ) -> None:
         self.wanted = tuple(wanted)
-        self.unwanted = frozenset(unwanted)
+        # Even an empty set takes 216 bytes, and most selectors have a token or two.
+        self.unwanted = frozenset(unwanted) or _NOTHING
         self.admits = admits
-        self._every = frozenset(tokens[0] for tokens in self.wanted if len(tokens) == 1)
+        self._every = tuple([tokens[0] for tokens in self.wanted if len(tokens) == 1])
         self._any_of = tuple(tokens for tokens in self.wanted if len(tokens) != 1)
 
     def joined(self, other: PodSelector) -> PodSelector:

@@ -8,6 +8,7 @@ a plugin's reading of its annotations, the answer for every node) is worked out 
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from itertools import count
 from operator import attrgetter, is_
 from struct import Struct
@@ -69,6 +70,8 @@ _SCALARS = attrgetter(
 )  # fmt: skip
 
 
+# Texts that are longer stand as digests in tables; no JSON text is as short as one.
+_LONGEST_KEY, _DIGEST_BYTES = 64, 16
 _NUMBERS = count(1)
 _PACK = [Struct(f"{number}q").pack for number in range(32)]
 # How many states of containers are remembered of pods that run the same ones.
@@ -445,6 +448,7 @@ class Shapes:
         spec = self._spec(pod, parts[_OWN:_SPEC], scalars)
         text = to_json((parts[0], parts[1], annotations, who, spec.number, parts[_SPEC:]))
         size = len(text) + spec.size
+        text = _short(text)
         weight = memory_of(size, spec.container_requests)
         shape = self._by_text.get(text)
         is_new = shape is None
@@ -465,6 +469,7 @@ class Shapes:
             container_requests, size = self._container_requests(pod, parts[:_CONTAINERS])
             text = to_json((container_requests.number, parts[_CONTAINERS:], scalars))
             size += len(text)
+            text = _short(text)
             weight = memory_of(size, container_requests)
             spec = self._by_spec_text.get(text)
             if spec is None:
@@ -505,6 +510,16 @@ def memory_of(size: int, of: ContainerRequests | None = None) -> int:
         return _ENTRY_BYTES + size
     large = max(0, size - _ORDINARY_BYTES) * (_DECODED - 1)
     return _ENTRY_BYTES + size + large + max(0, names - _ORDINARY_NAMES) * _NAME_BYTES
+
+
+def _short(text: bytes) -> bytes:
+    """What stands for a text as a key: the text itself, or a digest that takes less memory.
+
+    No two texts have one digest; it is cryptographic, so that nobody can write two that have.
+    """
+    if len(text) <= _LONGEST_KEY:
+        return text
+    return blake2b(text, digest_size=_DIGEST_BYTES).digest()
 
 
 def controller(pod: Pod) -> OwnerReference | None:

@@ -81,6 +81,7 @@ class Chain:
         self._generations: tuple[int, ...] = ()
         # Whether anybody is asked, by resource, subresource and namespace, at those generations.
         self._asks: dict[tuple[str, str, str], bool] = {}
+        self._rules = tuple(rules)
         self._mutating = RulesByResource([rule for rule in rules if rule.mutates])
         self._validating = RulesByResource([rule for rule in rules if rule.validates])
         self._policies, self._webhooks, self._caller = policies, webhooks, caller
@@ -106,6 +107,13 @@ class Chain:
             asks = self._policies.configured or self._webhooks.may_ask(kind, namespace)
             self._asks[key] = asks
         return None if asks else generations
+
+    def looks_inside(self, namespace: str) -> bool:
+        """Whether a built-in rule goes by parts of specs.
+
+        Webhooks, policies and quotas look at whole objects, and have no :meth:`generations`.
+        """
+        return any(rule.looks_inside(namespace) for rule in self._rules)
 
     async def mutate(self, attributes: Attributes) -> None:
         """Changes the document; see :class:`koord.controlplane.extension.Admission`."""

@@ -30,6 +30,10 @@ class LimitRanger(AdmissionPlugin):
         self._reader = reader
         self._ranges = LookupCache(reader, LIMIT_RANGES, self._look_up)
 
+    def looks_inside(self, namespace: str) -> bool:
+        """Where there are limits."""
+        return bool(self._ranges.get(namespace))
+
     def mutate(self, attributes: Attributes) -> None:
         """Fills in default limits and requests of a new pod's containers."""
         if not _is_new_pod(attributes):

@@ -28,6 +28,13 @@ class AdmissionPlugin:
     resources: tuple[str, ...] = ()
     depends_on: tuple[str, ...] = ()
 
+    def looks_inside(self, namespace: str) -> bool:
+        """Whether it goes by the containers of a new pod, or other parts of its spec.
+
+        It says another thing only once an object that it depends on is another.
+        """
+        return False
+
     def mutate(self, attributes: Attributes) -> None:
         """Changes the document, or raises ApiError."""
 

@@ -4,21 +4,29 @@
 The pods of one owner differ in their metadata alone. What the server makes of the rest of such an
 object (defaults, admission, checks, its text) is kept by the text of its spec, as long as admission
 would do the same again. The metadata is taken through every rule each time.
+
+Other pods have a spec of their own, but its *frame* has come before: what is left when the parts
+are taken out that each stand for themselves (``Strategy.split``). A template is then put together
+of what a create makes of the frame and of each part.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from koord.controlplane import frames
 from koord.controlplane.schema.builtin.core_schema import metadata_of
 
 if TYPE_CHECKING:
     from koord.base.documents import Document
     from koord.controlplane.extension import Admission, AdmissionGenerations
-    from koord.controlplane.resource import Resource
+    from koord.controlplane.frames import Frame, SplitObject
+    from koord.controlplane.resource import Resource, StoredParts
 
+K = TypeVar("K")
+T = TypeVar("T")
 # The longest spec in bytes, and how many specs are known to have come once.
 _LONGEST, _SEEN = 16 << 10, 4096
 # Metadata that the rules for the rest of an object look at.
@@ -71,6 +79,28 @@ class CreateTemplate(msgspec.Struct, frozen=True, gc=False):
     fields: tuple[str, ...]
 
 
+class FrameTemplate(msgspec.Struct, frozen=True, gc=False):
+    """What a create makes of all that is neither metadata nor a part of the spec.
+
+    Attributes:
+        generations: as for a :class:`CreateTemplate`.
+        around: the texts before, between and after the parts of the spec as stored; none for a
+            frame that does not stand for itself.
+        fields: values of the selectable fields.
+    """
+
+    generations: AdmissionGenerations
+    around: list[bytes]
+    fields: tuple[str, ...]
+
+    def filled(self, parts: StoredParts) -> CreateTemplate:
+        """The template of a spec with these parts."""
+        spec = frames.filled(self.around, parts.texts)
+        return CreateTemplate(
+            self.generations, msgspec.Raw(spec), msgspec.Raw(parts.status), self.fields
+        )
+
+
 class RepeatedCreate(msgspec.Struct, gc=False):
     """A body whose spec may have come before.
 
@@ -78,11 +108,18 @@ class RepeatedCreate(msgspec.Struct, gc=False):
         key: of its template: storage, namespace, text of the spec.
         metadata: as sent.
         template: None if there is none yet.
+        split: the spec by its members, where that was of use.
     """
 
     key: tuple[str, str, bytes]
     metadata: msgspec.Raw
     template: CreateTemplate | None
+    split: SplitObject | None = None
+
+    @property
+    def frame_key(self) -> tuple[str, str, Frame] | None:
+        """Of the template of its frame: storage, namespace, frame; None for a spec without."""
+        return (*self.key[:2], self.split.frame) if self.split is not None else None
 
     def document(self, resource: Resource) -> Document | None:
         """The new object, spec and status as text; None where the body must be read as a whole."""
@@ -107,6 +144,7 @@ class CreateCache:
         self._admission = admission
         self._kept = kept
         self._known: dict[tuple[str, str, bytes], CreateTemplate] = {}
+        self._frames: dict[tuple[str, str, Frame], FrameTemplate] = {}
         self._seen: set[int] = set()
 
     def lookup(self, resource: Resource, namespace: str, body: bytes) -> RepeatedCreate | None:
@@ -120,12 +158,34 @@ class CreateCache:
             return None
         key = (resource.storage, namespace, spec)
         template = self._known.get(key)
-        if template is not None:
-            generations = self._admission.generations(namespace, resource.plural)
-            if template.generations != generations:
-                del self._known[key]
-                template = None
+        if template is None:
+            split = resource.strategy.split(spec) if len(spec) <= _LONGEST else None
+            repeat = RepeatedCreate(key, sent.metadata, None, split)
+            repeat.template = self._filled(resource, repeat)
+            return repeat
+        if template.generations != self._admission.generations(namespace, resource.plural):
+            del self._known[key]
+            template = None
         return RepeatedCreate(key, sent.metadata, template)
+
+    def _filled(self, resource: Resource, repeat: RepeatedCreate) -> CreateTemplate | None:
+        """The template of a spec that has not come before, though its frame has."""
+        key = repeat.frame_key
+        frame = self._frames.get(key) if key is not None else None
+        if key is None or frame is None or repeat.split is None:
+            return None
+        if frame.generations != self._admission.generations(key[1], resource.plural):
+            del self._frames[key]
+            return None
+        if not frame.around:
+            return None
+        parts = resource.strategy.stored_parts(repeat.split)
+        if parts is None:
+            return None
+        template = frame.filled(parts)
+        if self._came_before(repeat.key):
+            self._keep(self._known, repeat.key, template)
+        return template
 
     def store(
         self, resource: Resource, repeat: RepeatedCreate, body: bytes, fields: tuple[str, ...]
@@ -138,7 +198,15 @@ class CreateCache:
             fields: as stored.
         """
         (_, namespace, spec) = repeat.key
-        if len(spec) > _LONGEST or not self._came_before(repeat.key):
+        if len(spec) > _LONGEST:
+            return
+        frame_key = repeat.frame_key
+        is_second = self._came_before(repeat.key)
+        if frame_key is not None and (
+            frame_key in self._frames or not self._came_before(frame_key)
+        ):
+            frame_key = None
+        if not is_second and frame_key is None:
             return
         generations = self._admission.generations(namespace, resource.plural)
         if generations is None:
@@ -153,14 +221,21 @@ class CreateCache:
             return
         if _of_the_author(metadata) != _of_the_author(_decode(stored.metadata)):
             return
-        if len(self._known) >= self._kept:
-            del self._known[next(iter(self._known))]
-        self._known[repeat.key] = CreateTemplate(
-            generations, stored.spec.copy(), stored.status.copy(), fields
-        )
+        if is_second:
+            template = CreateTemplate(generations, stored.spec.copy(), stored.status.copy(), fields)
+            self._keep(self._known, repeat.key, template)
+        if frame_key is not None:
+            inside = self._admission.looks_inside(namespace)
+            around = [] if inside else _around(resource, repeat.split, stored)
+            self._keep(self._frames, frame_key, FrameTemplate(generations, around, fields))
 
-    def _came_before(self, key: tuple[str, str, bytes]) -> bool:
-        """Whether a spec comes the second time: most that come once never do again."""
+    def _keep(self, table: dict[K, T], key: K, template: T) -> None:
+        if len(table) >= self._kept:
+            del table[next(iter(table))]
+        table[key] = template
+
+    def _came_before(self, key: tuple[Any, ...]) -> bool:
+        """Whether a spec or frame comes the second time: most that come once never do again."""
         mark = hash(key)
         if mark in self._seen:
             return True
@@ -184,6 +259,14 @@ def _is_plain(body: bytes, sent: _SentObject, spec: int, resource: Resource) -> 
         and sent.kind == resource.kind
         and sent.api_version == resource.api_version
     )
+
+
+def _around(resource: Resource, split: SplitObject | None, stored: _StoredObject) -> list[bytes]:
+    """What stands around the parts of a stored spec; empty if it has others by itself."""
+    parts = resource.strategy.stored_parts(split) if split is not None else None
+    if split is None or parts is None or bytes(stored.status) != parts.status:
+        return []
+    return frames.around(bytes(stored.spec), split, parts.texts)
 
 
 def _of_the_author(metadata: dict[str, Any]) -> dict[str, Any]:

@@ -14,13 +14,12 @@ from koord.controlplane.kinds.pod.probes import PROBES, check_probes
 from koord.controlplane.kinds.pod.security_context import check_container_security
 from koord.controlplane.kinds.pod.volumes import check_field, check_relative, check_resource_field
 from koord.controlplane.kinds.validation import names
+from koord.controlplane.kinds.validation.causes import Causes
 from koord.controlplane.kinds.validation.part_cache import ValidParts, checked_once
 from koord.controlplane.kinds.validation.resources import check_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
-
-    from koord.controlplane.kinds.validation.causes import Causes
 
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -69,12 +68,7 @@ def check_containers(
             causes.duplicate(f"{where}.name", name)
         elif name:
             seen.add(name)
-        if container.get("restartPolicy") == "Always":
-            check_probes(container, where, causes)
-        else:
-            for kind in ("lifecycle", *PROBES):
-                if kind in container:
-                    causes.forbidden(f"{where}.{kind}", _ONLY_SIDECARS)
+        _check_init_probes(container, where, causes)
 
 
 def _check_container(
@@ -100,14 +94,29 @@ def _check_container(
         _containers.add(text)
 
 
+def is_good_container(container: Document, is_init: bool) -> bool:
+    """Whether nothing is wrong with one container of a pod by itself.
+
+    That is, if the pod has the volumes that it mounts, and no other container has its name or one
+    of its host's ports.
+    """
+    causes = Causes()
+    volumes = {mount.get("name", ""): mount for mount in container.get("volumeMounts") or ()}
+    _check_common(container, "", volumes, causes)
+    _check_restart_policy(container, "", causes)
+    if is_init:
+        _check_init_probes(container, "", causes)
+    else:
+        check_probes(container, "", causes)
+    _check_image_of_pod(container, "", causes)
+    return not causes
+
+
 def check_pod_only(spec: Document, path: str, causes: Causes) -> None:
     """Adds what is wrong in pods, though templates may have it."""
     for kind in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(kind) or ()):
-            image = container.get("image", "")
-            if image != image.strip():
-                why = "must not have leading or trailing whitespace"
-                causes.invalid(f"{path}.{kind}[{index}].image", image, why)
+            _check_image_of_pod(container, f"{path}.{kind}[{index}]", causes)
 
 
 def check_ephemeral(container: Document, path: str, causes: Causes) -> None:
@@ -118,6 +127,21 @@ def check_ephemeral(container: Document, path: str, causes: Causes) -> None:
             causes.forbidden(f"{path}.{field}", "cannot be set for an Ephemeral Container")
     if container.get("resources"):
         causes.forbidden(f"{path}.resources", "cannot be set for an Ephemeral Container")
+
+
+def _check_image_of_pod(container: Document, path: str, causes: Causes) -> None:
+    image = container.get("image", "")
+    if image != image.strip():
+        causes.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+
+
+def _check_init_probes(container: Document, path: str, causes: Causes) -> None:
+    if container.get("restartPolicy") == "Always":
+        check_probes(container, path, causes)
+        return
+    for kind in ("lifecycle", *PROBES):
+        if kind in container:
+            causes.forbidden(f"{path}.{kind}", _ONLY_SIDECARS)
 
 
 def _check_common(
@@ -139,11 +163,11 @@ def _check_common(
     if ports := container.get("ports"):
         _check_ports(ports, f"{path}.ports", causes)
     if variables := container.get("env"):
-        _check_env(variables, f"{path}.env", causes)
+        check_env(variables, f"{path}.env", causes)
     if sources := container.get("envFrom"):
         _check_env_from(sources, f"{path}.envFrom", causes)
     if mounts := container.get("volumeMounts"):
-        _check_mounts(mounts, container, volumes, f"{path}.volumeMounts", causes)
+        check_mounts(mounts, container, volumes, f"{path}.volumeMounts", causes)
     if devices := container.get("volumeDevices"):
         _check_devices(devices, volumes, f"{path}.volumeDevices", causes)
     if resources := container.get("resources"):
@@ -189,7 +213,8 @@ def _check_host_ports(containers: list[Document], path: str, causes: Causes) -> 
                 seen.add(key)
 
 
-def _check_env(variables: list[Document], path: str, causes: Causes) -> None:
+def check_env(variables: list[Document], path: str, causes: Causes) -> None:
+    """Adds what is wrong with the environment of a container."""
     for index, variable in enumerate(variables):
         name = variable.get("name", "")
         if not name:
@@ -252,13 +277,18 @@ def _check_env_from(sources: list[Document], path: str, causes: Causes) -> None:
             causes.invalid(path, "", "may not have more than one field specified at a time")
 
 
-def _check_mounts(
+def check_mounts(
     mounts: list[Document],
     container: Document,
     volumes: Container[str],
     path: str,
     causes: Causes,
 ) -> None:
+    """Adds what is wrong with what a container mounts.
+
+    Args:
+        volumes: names of those that there are.
+    """
     seen: set[str] = set()
     for index, mount in enumerate(mounts):
         name, mount_path = mount.get("name", ""), mount.get("mountPath", "")

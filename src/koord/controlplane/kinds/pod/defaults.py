@@ -34,11 +34,7 @@ def default_pod(spec: Document) -> None:
     default_spec(spec)
     for key in ("containers", "initContainers"):
         for container in spec.get(key) or ():
-            resources = container["resources"]
-            limits = resources.get("limits")
-            if limits:
-                requests = resources.get("requests")
-                resources["requests"] = {**limits, **requests} if requests else dict(limits)
+            _default_requests(container["resources"])
     if "enableServiceLinks" not in spec:
         spec["enableServiceLinks"] = True
     if spec["terminationGracePeriodSeconds"] < 0:
@@ -47,6 +43,25 @@ def default_pod(spec: Document) -> None:
         _default_pod_requests(spec)
     if spec.get("hostNetwork"):
         _default_host_ports(spec)
+
+
+def default_container(container: Document) -> None:
+    """Fills in one container of a pod, as :func:`default_pod` does with each."""
+    _default_container(container)
+    _default_requests(container["resources"])
+
+
+def default_amounts(resources: Document) -> None:
+    """Fills in the ``resources`` of a pod's container."""
+    _normalise_resources(resources)
+    _default_requests(resources)
+
+
+def _default_requests(resources: Document) -> None:
+    limits = resources.get("limits")
+    if limits:
+        requests = resources.get("requests")
+        resources["requests"] = {**limits, **requests} if requests else dict(limits)
 
 
 def default_template(template: Document) -> None:
@@ -64,7 +79,7 @@ def default_spec(spec: Document) -> None:
     for container in spec.get("ephemeralContainers") or ():
         _default_container(container)
     for volume in spec.get("volumes") or ():
-        _default_volume(volume)
+        default_volume(volume)
     present = spec.keys()
     if "restartPolicy" not in present:
         spec["restartPolicy"] = "Always"
@@ -112,8 +127,7 @@ def _default_container(container: Document) -> None:
         if "protocol" not in port:
             port["protocol"] = "TCP"
     for variable in container.get("env") or ():
-        if "valueFrom" in variable:
-            _default_reference(variable["valueFrom"])
+        default_variable(variable)
     for key in _PROBES:
         if key in present:
             _default_probe(container[key])
@@ -121,6 +135,12 @@ def _default_container(container: Document) -> None:
         for hook in _HOOKS:
             if "httpGet" in (action := container["lifecycle"].get(hook) or {}):
                 _default_http(action["httpGet"])
+
+
+def default_variable(variable: Document) -> None:
+    """Fills in one variable of a container's environment."""
+    if "valueFrom" in variable:
+        _default_reference(variable["valueFrom"])
 
 
 def _normalise_resources(resources: Document) -> None:
@@ -162,7 +182,8 @@ def _default_reference(source: Document) -> None:
         reference["divisor"] = canonical(reference.get("divisor", "0"))
 
 
-def _default_volume(volume: Document) -> None:
+def default_volume(volume: Document) -> None:
+    """Fills in one volume of a pod."""
     if len(volume) == 1:
         volume["emptyDir"] = {}
         return
@@ -283,6 +304,11 @@ def qos_class(spec: Document) -> str:
         containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
         owners = [each.get("resources") or {} for each in containers]
     return _qos_of(_encode(owners).decode())
+
+
+def qos_of(amounts: list[bytes]) -> str:
+    """The same from the texts of the containers' ``resources``."""
+    return _qos_of((b"[%b]" % b",".join(amounts)).decode())
 
 
 @text_cache(4096)

@@ -9,7 +9,7 @@ import msgspec
 
 from koord.base.documents import Document
 from koord.controlplane.kinds.documents import bring, section
-from koord.controlplane.kinds.pod import table_row
+from koord.controlplane.kinds.pod import spec_parts, table_row
 from koord.controlplane.kinds.pod.defaults import default_pod, qos_class
 from koord.controlplane.kinds.pod.resize import (
     check_ephemeral_change,
@@ -24,7 +24,8 @@ from koord.controlplane.resource import Strategy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from koord.controlplane.resource import Context
+    from koord.controlplane.frames import SplitObject
+    from koord.controlplane.resource import Context, StoredParts
     from koord.kube.errors import StatusCause
 
 
@@ -85,6 +86,14 @@ class PodStrategy(Strategy):
         """Not if the time matters (gates), or labels become part of the spec (their keys)."""
         text = _encode(spec)
         return b'"schedulingGates"' not in text and b'abelKeys"' not in text
+
+    def split(self, spec: bytes) -> SplitObject | None:
+        """Containers, volumes and the like are parts."""
+        return spec_parts.split(spec)
+
+    def stored_parts(self, spec: SplitObject) -> StoredParts | None:
+        """The QoS class follows from what containers ask for."""
+        return spec_parts.stored_parts(spec)
 
     def validate(self, document: Document) -> list[StatusCause]:
         """What is wrong with a new pod."""

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from koord.base.documents import Document
 from koord.controlplane.kinds.validation import names
+from koord.controlplane.kinds.validation.causes import Causes
 from koord.controlplane.kinds.validation.part_cache import ValidParts
 from koord.controlplane.kinds.validation.quantities import ZERO, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from koord.controlplane.kinds.validation.causes import Causes
 
 
 _MODE = "must be a number between 0 and 0777 (octal), both inclusive"
@@ -68,6 +67,13 @@ def check_volumes(volumes: list[Document], path: str, causes: Causes) -> dict[st
     if len(causes) == wrong:
         _volume_lists.add(text)
     return known
+
+
+def is_good_volume(volume: Document) -> bool:
+    """Whether nothing is wrong with one volume by itself."""
+    causes = Causes()
+    check_volumes([volume], "", causes)
+    return not causes
 
 
 def _check_source(volume: Document, path: str, causes: Causes) -> None:

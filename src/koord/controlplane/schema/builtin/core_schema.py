@@ -58,6 +58,31 @@ def metadata_of(text: msgspec.Raw) -> dict[str, Any] | None:
     return value
 
 
+class PartSchema:
+    """Reads the JSON of a part of a core kind, such as a container of a pod.
+
+    Args:
+        shape: of the part; one that has a type (:func:`.prechecks.document_type`).
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        self._decode = msgspec.json.Decoder(document_type(shape)).decode
+        self._respell = respeller(shape)
+
+    def read(self, text: bytes) -> Any | None:
+        """The value, scalars in canonical form; None where only a whole decode can tell."""
+        if b"null" in text:
+            return None
+        try:
+            value = self._decode(text)
+            # Nothing is repeated or unknown where encoding gives the same text again.
+            if _encode(value) != text or is_too_deep(text, value):
+                return None
+            return self._respell(value) if self._respell is not None else value
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, ValueError):
+            return None
+
+
 class CoreSchema:
     """What the table says of one kind; see :class:`koord.controlplane.resource.Schema`.
 

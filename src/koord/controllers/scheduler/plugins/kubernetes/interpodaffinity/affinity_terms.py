@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.api import selectors
@@ -128,6 +129,12 @@ def _weighted(
     )
 
 
+@lru_cache(maxsize=1024)
+def _only(namespace: str) -> frozenset[str]:
+    """One namespace; the terms of all pods there share it, for it takes more than they do."""
+    return frozenset((namespace,))
+
+
 def _term(shape: PodShape, term: PodAffinityTerm, field: str) -> AffinityTerm:
     name = f"Pod {shape.namespace}/{shape.pod.metadata.name}"
     for selector, of in (
@@ -138,7 +145,7 @@ def _term(shape: PodShape, term: PodAffinityTerm, field: str) -> AffinityTerm:
             selectors.check(selector, name, f"{field}.{of}")
     namespaces = frozenset(term.namespaces)
     if not namespaces and term.namespace_selector is None:
-        namespaces = frozenset((shape.namespace,))
+        namespaces = _only(shape.namespace)
     parts = (sorted(namespaces), term.namespace_selector, term.label_selector)
     return AffinityTerm(
         term.topology_key,
