@@ -17,7 +17,6 @@ from koord.agent.executor.composition.value_resolver import (
     never_exceeds,
 )
 from koord.agent.executor.drift import drifted_targets
-from koord.agent.executor.known_values import KnownValues
 from koord.agent.executor.target import (
     BURST,
     CORE_SCHED,
@@ -33,6 +32,7 @@ from koord.agent.executor.target import (
     target_of,
     unchanged_baseline,
 )
+from koord.agent.executor.value_memory import ValueMemory
 from koord.agent.executor.write_failures import (
     RejectedClaims,
     WriteFailure,
@@ -115,7 +115,7 @@ class HostExecutor:
         # A dry run asks nothing.
         self._burst = BurstLimit(known=False if settings.dry_run else None)
         self._orphans = set(journal.targets())
-        self._last_values = KnownValues()
+        self._last_values = ValueMemory()
         self._started_seconds = self._forced_seconds = clock.monotonic_seconds()
         self._lived_seconds = self._started_seconds
         self._recheck: set[Target] = set()

@@ -233,7 +233,7 @@ class TopologyReporter:
         self._publisher = publisher
         self._interval_seconds = interval_seconds
         self._configuration: KubeletConfiguration | None = None
-        self._looks_until_asked = 0
+        self._looks_left = 0
         self._computed: _ComputedTopology | None = None
         self._malformed: list[str] = []
 
@@ -282,13 +282,13 @@ class TopologyReporter:
         self._malformed = malformed
 
     async def _ask_kubelet(self) -> None:
-        self._looks_until_asked -= 1
-        if self._kubelet is None or self._looks_until_asked > 0:
+        self._looks_left -= 1
+        if self._kubelet is None or self._looks_left > 0:
             return
         # What it said last stays true until it restarts, and then it answers again.
         with self._supervisor.round("kubelet's configuration"):
             self._configuration = await self._kubelet.configuration()
-            self._looks_until_asked = _CONFIGURATION_LOOKS
+            self._looks_left = _CONFIGURATION_LOOKS
 
     def _allocations(self) -> dict[str, CPUSet]:
         configuration = self._configuration

@@ -34,7 +34,7 @@ class ClaimIndex:
         self.dirty: set[Target] = set()
         self.generation = 0
         # Whose targets were asked for last, when, and what they were.
-        self._asked: tuple[Sequence[str], int, set[Target]] = ((), -1, set())
+        self._query: tuple[Sequence[str], int, set[Target]] = ((), -1, set())
 
     def is_unchanged(self, owner: str, scope: str, claims: Sequence[Claim]) -> bool:
         """Whether a scope was stated with these very claims, and none was forgotten since."""
@@ -105,14 +105,14 @@ class ClaimIndex:
 
     def claimed_by(self, owners: Sequence[str]) -> AbstractSet[Target]:
         """What some owners claim; no owner is any."""
-        if self._asked[:2] != (owners, self.generation):
+        if self._query[:2] != (owners, self.generation):
             found = {
                 target
                 for target, claims in self._claims.items()
                 if not owners or any(owned.owner in owners for owned in claims)
             }
-            self._asked = (owners, self.generation, found)
-        return self._asked[2]
+            self._query = (owners, self.generation, found)
+        return self._query[2]
 
     def affected(self, changed: Iterable[Target], known: Iterable[Target]) -> set[Target]:
         """What a change may also change: quotas and CPUs beneath, bursts beside their quota.

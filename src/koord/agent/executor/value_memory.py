@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from koord.agent.executor.target import Value
 
 
-class KnownValues(dict[Target, "Value"]):
+class ValueMemory(dict[Target, "Value"]):
     """Values by target; who asks for the same ones every second is answered at once."""
 
     def __init__(self) -> None:
         super().__init__()
         self._generation = 0
-        self._asked: dict[str, tuple[list[str], int, list[Value | None]]] = {}
+        self._queries: dict[str, tuple[list[str], int, list[Value | None]]] = {}
 
     def note(self, target: Target, value: Value) -> None:
         """Remembers what a file says now."""
@@ -36,8 +36,8 @@ class KnownValues(dict[Target, "Value"]):
 
         The same list while the values and the directories, as an object, are the same.
         """
-        asked = self._asked.get(resource)
-        if asked is None or asked[0] is not directories or asked[1] != self._generation:
+        query = self._queries.get(resource)
+        if query is None or query[0] is not directories or query[1] != self._generation:
             found = [self.get(Target(resource, directory)) for directory in directories]
-            self._asked[resource] = asked = (directories, self._generation, found)
-        return asked[2]
+            self._queries[resource] = query = (directories, self._generation, found)
+        return query[2]
