@@ -63,6 +63,9 @@ class KernelFiles:
         found = {d for d, name in self.values if name == resource}
         return [self.number(resource, d) if d in found else None for d in directories]
 
+    def texts(self, resource: str, directories: Sequence[str]) -> list[str | None]:
+        return [self.values.get((directory, resource)) for directory in directories]
+
     def is_absent(self, resource: str, directory: str) -> bool:
         return not self.gone(resource, directory) and (directory, resource) not in self.values
 

@@ -26,6 +26,7 @@ from tests.controllers.descheduler.migration import histories as migrations
 from tests.controllers.scheduler.histories.cluster import History, live
 from tests.controllers.scheduler.histories.steps import HISTORIES, Step, tell
 from tests.controllers.webhook.histories.world import live as admission
+from tests.delivery.histories import live as delivery
 from tests.hostile.endurance import check_endurance
 from tests.hostile.test_koordlet import check_koordlet
 from tests.hostile.test_neighbours import check_neighbour
@@ -38,6 +39,7 @@ _DAY_ROUNDS, _DAY_STEP = 6, 120
 _ATTACK_SECONDS = 30
 _ADMISSION_STEPS = 200
 _MIGRATION_STEPS = 25
+_DELIVERY_MESSAGES = 6000
 
 
 class OutdatedError(Exception):
@@ -286,6 +288,8 @@ def subjects() -> Iterator[Subject]:
     yield AgentDay()
     # Admission through two replicas, migrations and planned rounds by deschedulers that fail.
     yield SeededHistories("controllers/webhook/histories", admission, _ADMISSION_STEPS)
+    # Container runtimes, kubelets and proxies that send anything in any order.
+    yield SeededHistories("delivery/histories", delivery, _DELIVERY_MESSAGES)
     moves = "controllers/descheduler"
     yield ForkableHistories(f"{moves}/migration/histories", migrations)
     yield ForkableHistories(f"{moves}/planned_histories", planned_rounds)

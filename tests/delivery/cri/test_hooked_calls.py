@@ -201,6 +201,28 @@ def test_a_pod_whose_cgroup_cannot_be_read_gets_no_more_than_it_has(tmp_path: Pa
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("parent", ["", "/", "/a/../b"])
+def test_a_pod_without_a_cgroup_parent_gets_no_more_than_it_has(
+    tmp_path: Path, parent: str
+) -> None:
+    """As a person makes one: nothing keeps a hook's other values from it."""
+
+    async def run() -> None:
+        make_pod_cgroup(tmp_path)
+        async with world(tmp_path) as here:
+            here.register()
+            answer = echo_with(cpu_quota=90_000, cpuset_cpus="1", cpu_shares=512)
+            here.hooks.answers["PreCreateContainerHook"] = answer
+            asked = create_request(cpu_quota=50_000)
+            asked.sandbox_config.linux.cgroup_parent = parent
+            await here.call("CreateContainer", asked)
+            resources = sent(here).config.linux.resources
+            assert (resources.cpu_quota, resources.cpuset_cpus) == (50_000, "")
+            assert resources.cpu_shares == 512
+
+    asyncio.run(run())
+
+
 def test_a_pod_with_the_skip_label_is_nobodys_business(tmp_path: Path) -> None:
     async def run() -> None:
         async with world(tmp_path) as here:

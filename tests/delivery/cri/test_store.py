@@ -128,6 +128,21 @@ def test_the_oldest_go_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch)
     assert store.dropped == 2 + 5 * 2
 
 
+def test_a_container_is_of_one_sandbox() -> None:
+    """A runtime that gives an id twice: the later sandbox has it, and nothing is left behind."""
+    store = PodStore()
+    for sandbox in ("s1", "s2"):
+        store.add_pod(sandbox, _request())
+        store.add_container(sandbox, "c", _container())
+    first = store.pod("s1")
+    assert (first and first.containers, store.sandbox_of("c")) == ({}, "s2")
+    store.remove_pod("s1")
+    assert (store.sandbox_of("c"), store.container_ids()) == ("s2", ["c"])
+    store.remove_container("c")
+    second = store.pod("s2")
+    assert (second and second.containers, store.container_ids()) == ({}, [])
+
+
 def test_a_request_of_a_megabyte_is_not_kept() -> None:
     store = PodStore()
     store.add_pod("s", pod_request(sandbox_config(annotations={"a": "x" * (1 << 20)})))

@@ -305,6 +305,17 @@ def test_a_pod_that_nobody_told_of_is_made_as_it_is_within_the_limit(tmp_path: P
     told(tmp_path, story)
 
 
+def test_a_runtime_that_would_wait_for_an_hour_is_not_kept_so_long(tmp_path: Path) -> None:
+    async def story(setting: Setting) -> None:
+        asked = NRI.ConfigureRequest(runtime_name="slow", request_timeout=3_600_000)
+        await setting.call("Configure", asked, NRI.ConfigureResponse)
+        began = setting.clock.monotonic_seconds()
+        assert await setting.create(batch()) == NRI.ContainerAdjustment()
+        assert setting.clock.monotonic_seconds() - began == 2.5
+
+    told(tmp_path, story)
+
+
 def test_what_fails_or_hangs_here_holds_up_no_container(tmp_path: Path) -> None:
     async def story(setting: Setting) -> None:
         async def hangs(asked: Any) -> Any:

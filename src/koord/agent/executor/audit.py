@@ -8,6 +8,7 @@ Rule: docs/reference/executor.md#events.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -163,7 +164,15 @@ class AuditLog:
             old.unlink(missing_ok=True)
         faults.point("audit.write")
         with append_to(files[-1]) as file:
-            file.write(chunk)
+            number, left = file.fileno(), chunk
+            end = os.fstat(number).st_size
+            try:
+                while left:
+                    left = left[os.write(number, left) :]
+            except OSError:
+                # A part of a line would spoil the first that is written after it.
+                os.ftruncate(number, end)
+                raise
 
 
 def _files(directory: Path) -> list[Path]:

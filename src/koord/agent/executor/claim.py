@@ -75,7 +75,10 @@ class Executor(Protocol):
         ...
 
     def last_values(self, resource: str, directories: list[str]) -> list[str | int | None]:
-        """What files said when they were last compared or written; None where they never were."""
+        """What files said when they were last compared or written; None where they never were.
+
+        The same list as the time before, under the same conditions.
+        """
         ...
 
     def settle(self) -> None:

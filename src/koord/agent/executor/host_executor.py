@@ -32,6 +32,7 @@ from koord.agent.executor.target import (
     target_of,
     unchanged_baseline,
 )
+from koord.agent.executor.value_memory import ValueMemory
 from koord.agent.executor.write_failures import (
     RejectedClaims,
     WriteFailure,
@@ -114,7 +115,7 @@ class HostExecutor:
         # A dry run asks nothing.
         self._burst = BurstLimit(known=False if settings.dry_run else None)
         self._orphans = set(journal.targets())
-        self._last_values: dict[Target, Value] = {}
+        self._last_values = ValueMemory()
         self._started_seconds = self._forced_seconds = clock.monotonic_seconds()
         self._lived_seconds = self._started_seconds
         self._recheck: set[Target] = set()
@@ -174,7 +175,7 @@ class HostExecutor:
 
     def last_values(self, resource: str, directories: list[str]) -> list[Value | None]:
         """What files of many directories said when they were last compared or written; no look."""
-        return [self._last_values.get(Target(resource, directory)) for directory in directories]
+        return self._last_values.of(resource, directories)
 
     def cookie(self, group: str) -> int:
         """The core scheduling cookie of a group, 0 for none yet."""
@@ -390,7 +391,7 @@ class HostExecutor:
             missing = result.outcome is Outcome.MISSING and not request.giving_back
             if result.outcome is not Outcome.FAILED and not missing:
                 self._journal.drop([target])
-                self._last_values.pop(target, None)
+                self._last_values.forget(target)
             if target in self._journal or not request.giving_back:
                 self._fail(target, result, now)
             else:
@@ -399,7 +400,7 @@ class HostExecutor:
         if result.outcome is Outcome.WRITTEN:
             by_hand = self._last_values.get(target) == made.value
             self._reporter(write_events.ValueWritten(target, made, by_hand, request.giving_back))
-        self._last_values[target] = made.value
+        self._last_values.note(target, made.value)
         self._failures.passed(target)
         if not request.giving_back:
             return
@@ -440,12 +441,12 @@ class HostExecutor:
 
     def _over(self, target: Target) -> None:
         self._failures.passed(target)
-        self._last_values.pop(target, None)
+        self._last_values.forget(target)
 
     def _plan(self, requests: list[WriteRequest], made: dict[Target, ComposedValue]) -> None:
         for request in requests:
             if self._last_values.get(request.target) != request.value:
-                self._last_values[request.target] = request.value
+                self._last_values.note(request.target, request.value)
                 if self._writers.held(request.target) != request.value:
                     composed = made[request.target]
                     self._reporter(

@@ -15,7 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from koord.agent.executor.target import OUTLIVES_REBOOT, Target, Value, check_directory
-from koord.agent.host.private_files import make_folder, read_file, write_new
+from koord.agent.host.private_files import (
+    make_folder,
+    read_file,
+    whole_or_gone,
+    write_new,
+)
 from koord.base import faults
 from koord.base.errors import Code, KoordError
 
@@ -100,7 +105,7 @@ class Journal:
         faults.point("executor.journal.write")
         make_folder(self.path.parent)
         beside = self.path.with_name(f"{NAME}.new")
-        with write_new(beside) as file:
+        with whole_or_gone(beside), write_new(beside) as file:
             file.write(self._text())
             file.flush()
             faults.point("executor.journal.sync")

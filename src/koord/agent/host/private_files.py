@@ -9,9 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _FOLDER_MODE, _FILE_MODE = 0o700, 0o600
 _OTHERS = 0o077
@@ -61,6 +64,21 @@ def write_new(path: Path) -> IO[bytes]:
         path.unlink()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON
     return os.fdopen(os.open(path, flags, _FILE_MODE), "wb")
+
+
+@contextmanager
+def whole_or_gone(path: Path) -> Iterator[None]:
+    """Removes a file that could not be written whole: on a full disk it would take the last room.
+
+    Raises:
+        OSError: what kept it from being written.
+    """
+    try:
+        yield
+    except OSError:
+        with suppress(OSError):
+            path.unlink()
+        raise
 
 
 def append_to(path: Path) -> IO[bytes]:

@@ -15,7 +15,12 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from koord.agent.host.private_files import make_folder, read_file, write_new
+from koord.agent.host.private_files import (
+    make_folder,
+    read_file,
+    whole_or_gone,
+    write_new,
+)
 from koord.base import faults, log
 from koord.base.errors import one_line, value_text
 
@@ -105,7 +110,7 @@ class Checkpoints:
         document = {"version": VERSION, "crc32": zlib.crc32(text.encode()), "model": body}
         make_folder(self._folder)
         partial = self._folder / f"{name}{_SUFFIX}"
-        with write_new(partial) as file:
+        with whole_or_gone(partial), write_new(partial) as file:
             file.write(json.dumps(document, sort_keys=True).encode())
             file.flush()
             faults.point("agent.prediction.sync")

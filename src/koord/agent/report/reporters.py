@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from koord.agent.prediction.reclaimable import PredictedPod, predict
 from koord.agent.prediction.usage_models import PeakUsage
@@ -51,6 +51,8 @@ _LOG = log.get("agent.report")
 _MILLI = 1000
 # One report in ten seconds is what Koordinator's limiter lets through.
 _AGAIN_SECONDS = 10.0
+# A kubelet has another configuration after a restart alone.
+_CONFIGURATION_LOOKS = 10
 
 
 class MetricReporter:
@@ -188,6 +190,15 @@ def _allocatable(node: Node) -> PeakUsage:
     )
 
 
+class _ComputedTopology(NamedTuple):
+    """An object, and what it was computed from."""
+
+    node: Node
+    pods: tuple[PodState, ...]
+    view: KubeletView
+    topology: NodeResourceTopology
+
+
 class TopologyReporter:
     """Computes CPUs, pools and zones, for this agent's own use and for the API.
 
@@ -222,6 +233,8 @@ class TopologyReporter:
         self._publisher = publisher
         self._interval_seconds = interval_seconds
         self._configuration: KubeletConfiguration | None = None
+        self._looks_left = 0
+        self._computed: _ComputedTopology | None = None
         self._malformed: list[str] = []
 
     async def run(self) -> None:
@@ -240,16 +253,26 @@ class TopologyReporter:
             return
         await self._ask_kubelet()
         view = KubeletView(self._configuration, self._allocations())
-        found: list[str] = []
-        pods = snapshot.pods.value
-        wanted = topology_object(node, self._hardware, pods, view, found.append)
-        self._log_malformed(found)
+        wanted = self._object(node, snapshot.pods.value, view)
         self._store.put(SnapshotPart.TOPOLOGY, wanted)
         if self._existing is None or not self._existing.has_synced:
             return
         if self._existing.served:
             there = self._existing.get(wanted.metadata.name)
             await self._publisher.publish(wanted, there, topology_changes)
+
+    def _object(
+        self, node: Node, pods: tuple[PodState, ...], view: KubeletView
+    ) -> NodeResourceTopology:
+        """The one before while node and pods are the same objects and the kubelet says the same."""
+        before = self._computed
+        if before and before.node is node and before.pods is pods and before.view == view:
+            return before.topology
+        found: list[str] = []
+        wanted = topology_object(node, self._hardware, pods, view, found.append)
+        self._log_malformed(found)
+        self._computed = _ComputedTopology(node, pods, view, wanted)
+        return wanted
 
     def _log_malformed(self, malformed: list[str]) -> None:
         """Each malformed annotation once, and again when it was well, or says something else."""
@@ -259,11 +282,13 @@ class TopologyReporter:
         self._malformed = malformed
 
     async def _ask_kubelet(self) -> None:
-        if self._kubelet is None:
+        self._looks_left -= 1
+        if self._kubelet is None or self._looks_left > 0:
             return
         # What it said last stays true until it restarts, and then it answers again.
         with self._supervisor.round("kubelet's configuration"):
             self._configuration = await self._kubelet.configuration()
+            self._looks_left = _CONFIGURATION_LOOKS
 
     def _allocations(self) -> dict[str, CPUSet]:
         configuration = self._configuration

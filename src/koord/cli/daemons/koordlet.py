@@ -167,6 +167,7 @@ async def _agent(
     from koord.agent.host.process_limits import raise_descriptors
     from koord.agent.states.kubelet_latency import TimedTransport
     from koord.agent.states.own_node import own_node
+    from koord.base.memory.garbage_collection import keep_memory_low
     from koord.cli.daemons.runtime_part import RuntimePart
 
     raise_descriptors()
@@ -186,6 +187,7 @@ async def _agent(
             watch = partial(_watch_cgroups, agent, machine)
             tasks.create_task(supervisor.keep("cgroups that appear", watch))
             await agent.ready()
+            tasks.create_task(supervisor.keep("memory", keep_memory_low))
             ready.set()
     finally:
         if kubelet is not None:

@@ -59,8 +59,8 @@ class CgroupLimitReader:
             return CgroupLimits(readable=False)
         if hierarchy.version is Version.V2:
             return CgroupLimits(readable=True, version=Version.V2)
-        directory = directory_of(cgroup_parent)
         try:
+            directory = directory_of(cgroup_parent)
             cpus, mems = self._ids("cpus", directory), self._ids("mems", directory)
             return CgroupLimits(True, Version.V1, self._quota(directory), cpus, mems)
         except (OSError, ValueError):

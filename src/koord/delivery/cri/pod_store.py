@@ -81,7 +81,7 @@ class PodStore:
         self.changed(sandbox)
 
     def add_container(self, sandbox: str, container: str, request: Any) -> None:
-        """Takes a container of a known sandbox up."""
+        """Takes a container of a known sandbox up; one of another's leaves that."""
         pod = self._pods.get(sandbox)
         if pod is None or not container:
             return
@@ -95,6 +95,8 @@ class PodStore:
         if full or bare.ByteSize() > MOST_ENTRY_BYTES:
             self.dropped += 1
             return
+        if self.sandbox_of(container) not in ("", sandbox):
+            self.remove_container(container)
         pod.containers[container] = bare
         self._sandboxes[container] = sandbox
         self.changed(sandbox)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from koord.base.metrics import MetricRegistry
     from koord.delivery.cri.pod_store import PodStore
 
+AGAIN_SECONDS = 10.0
+"""How soon what could not be written is tried again, where nothing changes meanwhile."""
+
 MOST_FILES = 4096
 MOST_FILE_BYTES = 64 << 20
 _MAGIC = b"koord-runtime-proxy 1 "
@@ -103,7 +106,10 @@ class StoreFiles:
     async def run(self) -> None:
         """Writes what changes, beside the loop, until cancelled."""
         while True:
-            await self._waiting.wait()
+            # What could not be written is tried again with what changes next, and by itself.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN_SECONDS if self._changed else None):
+                    await self._waiting.wait()
             await self.write()
 
     async def write(self) -> None:
@@ -116,13 +122,14 @@ class StoreFiles:
             await self._thread
         self._thread = asyncio.ensure_future(asyncio.to_thread(self._write_all, rows))
         failures = await asyncio.shield(self._thread)
-        # They are tried again with what changes next.
         self._changed = dict.fromkeys(failures) | self._changed
         self._count.inc(len(failures))
         error = next(iter(failures.values()), "")
         if error and error != self.error:
             where = log.fields(directory=str(self.directory), error=error)
             _LOG.warning("pods are not kept on disk", extra=where)
+        if self.error and not error:
+            _LOG.info("pods are kept on disk again")
         self.error = error
 
     def _content(self, sandbox: str) -> bytes | None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from koord.agent.host.private_files import whole_or_gone
+
 if TYPE_CHECKING:
     from koord.agent.hooks.hook import HookStage
 
@@ -64,7 +66,10 @@ class Registration:
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(beside, flags, 0o644), "w", encoding="utf-8") as file:
+        with (
+            whole_or_gone(beside),
+            os.fdopen(os.open(beside, flags, 0o644), "w", encoding="utf-8") as file,
+        ):
             file.write(self.text)
         beside.replace(place)
 

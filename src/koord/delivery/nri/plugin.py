@@ -36,6 +36,9 @@ RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
 REQUEST_SECONDS = 2.0
 """How long a runtime waits for an answer, where it doesn't say."""
 
+MOST_REQUEST_SECONDS = 10.0
+"""However long a runtime waits: a container is held up no longer than a share of this."""
+
 MOST_SYNCHRONIZED = 4096
 """Containers that one round of Synchronize is answered for; the executor looks after the rest."""
 
@@ -142,7 +145,8 @@ class NriPlugin:
         self._runtime_name = request.runtime_name
         self.runtime = one_line(f"{request.runtime_name} {request.runtime_version}".strip())
         if request.request_timeout > 0:
-            self._request_seconds = request.request_timeout / _MILLI
+            told = request.request_timeout / _MILLI
+            self._request_seconds = min(told, MOST_REQUEST_SECONDS)
         fields = log.fields(runtime=self.runtime, timeout=self._request_seconds)
         _LOG.info("configured", extra=fields)
         return NRI.ConfigureResponse(events=mask_of(self._services.policy))

@@ -68,6 +68,9 @@ class BlockFiles:
     def numbers(self, resource: str, directories: Sequence[str]) -> list[int | None]:
         raise NotImplementedError
 
+    def texts(self, resource: str, directories: Sequence[str]) -> list[str | None]:
+        raise NotImplementedError
+
     def is_absent(self, resource: str, directory: str) -> bool:
         return False
 

@@ -9,7 +9,8 @@ from koord.agent.executor.composition.value_resolver import OwnedClaim
 from koord.agent.executor.target import BURST, CPUS, QUOTA, Target, parent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, KeysView, Sequence
+    from collections.abc import Iterable, KeysView, Sequence
+    from collections.abc import Set as AbstractSet
 
     from koord.agent.executor.claim import Claim
 
@@ -32,6 +33,8 @@ class ClaimIndex:
         self._claims: dict[Target, tuple[OwnedClaim, ...]] = {}
         self.dirty: set[Target] = set()
         self.generation = 0
+        # Whose targets were asked for last, when, and what they were.
+        self._query: tuple[Sequence[str], int, set[Target]] = ((), -1, set())
 
     def is_unchanged(self, owner: str, scope: str, claims: Sequence[Claim]) -> bool:
         """Whether a scope was stated with these very claims, and none was forgotten since."""
@@ -100,13 +103,16 @@ class ClaimIndex:
         """Every claimed target, in no order."""
         return self._claims.keys()
 
-    def claimed_by(self, owners: Collection[str]) -> set[Target]:
+    def claimed_by(self, owners: Sequence[str]) -> AbstractSet[Target]:
         """What some owners claim; no owner is any."""
-        return {
-            target
-            for target, claims in self._claims.items()
-            if not owners or any(owned.owner in owners for owned in claims)
-        }
+        if self._query[:2] != (owners, self.generation):
+            found = {
+                target
+                for target, claims in self._claims.items()
+                if not owners or any(owned.owner in owners for owned in claims)
+            }
+            self._query = (owners, self.generation, found)
+        return self._query[2]
 
     def affected(self, changed: Iterable[Target], known: Iterable[Target]) -> set[Target]:
         """What a change may also change: quotas and CPUs beneath, bursts beside their quota.

@@ -70,6 +70,10 @@ class CgroupFiles(Protocol):
         """The same of many directories; None where it cannot be read."""
         ...
 
+    def texts(self, resource: str, directories: Sequence[str]) -> list[str | None]:
+        """Whole files of many directories, without blanks at their ends; None as above."""
+        ...
+
     def is_absent(self, resource: str, directory: str) -> bool:
         """Whether the directory is there and the file is not."""
         ...
@@ -120,6 +124,14 @@ class NativeCgroupFiles:
         return [
             None if error else value
             for error, value in zip(table.error.tolist(), values, strict=True)
+        ]
+
+    def texts(self, resource: str, directories: Sequence[str]) -> list[str | None]:
+        """Whole files of many directories, without blanks at their ends; None as above."""
+        table = self._reader.read(directories, [resource])[resource]
+        return [
+            None if error else text.strip()
+            for error, text in zip(table.error.tolist(), table.texts, strict=True)
         ]
 
     def is_absent(self, resource: str, directory: str) -> bool:
@@ -207,7 +219,7 @@ class CgroupFileWriter:
         """The same of many directories; None where it cannot be read, or holds several values."""
         files = self._files[CATALOGUE[resource].base]
         if resource == CPUS:
-            return [_whole(files, resource, directory) for directory in directories]
+            return list(files.texts(resource, directories))
         if not is_number(resource):
             return [None] * len(directories)
         unlimited = _unlimited(resource, files.version)
@@ -288,13 +300,6 @@ def _unlimited(resource: str, version: Version) -> int:
     file = row.v2 if version is Version.V2 else row.v1
     positive = file is not None and file.range is not None and file.range[0] >= 0
     return _INT64_MAX if positive else -1
-
-
-def _whole(files: CgroupFiles, resource: str, directory: str) -> str | None:
-    try:
-        return files.text(resource, directory).strip()
-    except OSError:
-        return None
 
 
 def _request(request: WriteRequest) -> Write:

@@ -11,6 +11,10 @@ from koord.base.errors import KoordError
 
 _KIB = 1024
 _NODE = re.compile(r"node(\d{1,9})", re.ASCII)
+# Eighteen digits fit 63 bits, and int() never refuses them for their length.
+_LINE = re.compile(
+    r"^([^:\n]*):[ \t]*(\d{1,18})(?:[ \t]+(kB)[ \t]*|[ \t][^\n]*)?$", re.MULTILINE | re.ASCII
+)
 
 
 def read_meminfo(proc: str) -> dict[str, int]:
@@ -25,13 +29,8 @@ def read_meminfo(proc: str) -> dict[str, int]:
 def parse_meminfo(text: bytes) -> dict[str, int]:
     """Lines ``Name: 123 kB``; those of another form are left out, the first of a name counts."""
     found: dict[str, int] = {}
-    for line in text.splitlines():
-        name, colon, rest = line.partition(b":")
-        fields = rest.split()
-        if not colon or not fields or not files.is_count(fields[0]):
-            continue
-        unit = _KIB if fields[1:] == [b"kB"] else 1
-        found.setdefault(name.strip().decode("ascii", "replace"), int(fields[0]) * unit)
+    for name, number, kib in _LINE.findall(text.decode("ascii", "replace")):
+        found.setdefault(name.strip(), int(number) * (_KIB if kib else 1))
     return found
 
 
@@ -101,10 +100,7 @@ def read_numa_meminfo(sys: str, node: int) -> dict[str, int]:
         KoordError: unreadable.
     """
     text = files.read_bytes(f"{sys}/devices/system/node/node{node}/meminfo")
-    prefix = f"Node {node} ".encode()
-    return parse_meminfo(
-        b"\n".join(line.strip().removeprefix(prefix) for line in text.split(b"\n"))
-    )
+    return parse_meminfo(text.replace(f"Node {node} ".encode(), b""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ class SeriesRings:
         self._store = SeriesStore(capacity)
         self._ids: dict[Labels, int] = {}
         self._newest_ms = _NEVER_MS
-        self._last: tuple[Keys, NDArray[np.int64]] = ((), _NO_IDS)
+        # Rows that were asked for last, their ids, and whether every one has a ring.
+        self._last: tuple[Keys, NDArray[np.int64], bool] = ((), _NO_IDS, True)
         self._sorted: tuple[list[Labels], NDArray[np.int64]] | None = None
 
     def __len__(self) -> int:
@@ -70,27 +71,27 @@ class SeriesRings:
         """
         if time_ms < self._newest_ms - _LATE_MS:
             self.clear()
-        ids = self._ids_of(labels, values)
+        ids, whole = self._ids_of(labels, values)
         self._newest_ms = max(self._newest_ms, time_ms)
-        known = ids >= 0
-        if not known.all():
+        if not whole:
+            known = ids >= 0
             ids, values = ids[known], values[known]
         return self._store.append(time_ms, ids, values)
 
-    def _ids_of(self, labels: Keys, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        if labels is self._last[0]:
-            ids = self._last[1]
-            # A row that had no value so far has no ring yet.
-            if not (np.isfinite(values) & (ids < 0)).any():
-                return ids
+    def _ids_of(self, labels: Keys, values: NDArray[np.float64]) -> tuple[NDArray[np.int64], bool]:
+        """The ring of each row, -1 for none, and whether every row has one."""
+        last, ids, whole = self._last
+        # A row that had no value so far has no ring yet.
+        if labels is last and (whole or not (np.isfinite(values) & (ids < 0)).any()):
+            return ids, whole
         finite = np.isfinite(values).tolist()
         found = [self._ids.get(key, -1) for key in labels]
         for row, (at, wanted) in enumerate(zip(found, finite, strict=True)):
             if at < 0 and wanted:
                 found[row] = self._add(labels[row])
-        ids = np.array(found, np.int64)
-        self._last = (labels, ids)
-        return ids
+        ids, whole = np.array(found, np.int64), min(found, default=0) >= 0
+        self._last = (labels, ids, whole)
+        return ids, whole
 
     def _add(self, key: Labels) -> int:
         if key in self._ids:  # a row given twice
@@ -150,7 +151,7 @@ class SeriesRings:
             self._store.remove(self._ids.pop(labels[row]))
         dropped = int(silent.sum())
         if dropped:
-            self._sorted, self._last = None, ((), _NO_IDS)
+            self._sorted, self._last = None, ((), _NO_IDS, True)
         return dropped
 
     def resize(self, capacity: int) -> None:
@@ -163,4 +164,4 @@ class SeriesRings:
         self._store = SeriesStore(self.capacity)
         self._ids = {}
         self._newest_ms = _NEVER_MS
-        self._sorted, self._last = None, ((), _NO_IDS)
+        self._sorted, self._last = None, ((), _NO_IDS, True)

@@ -225,12 +225,12 @@ class CPUBurst:
 
     def _show_bursts(self, hands: Actuators, who: BurstColumns, *, anew: bool) -> None:
         """Tells of the bursts that files say, where one is another than it was."""
-        shown = hands.executor.last_values(_BURST, who.directories[: len(who.members)])
+        shown = hands.executor.last_values(_BURST, who.directories)
         if not anew and shown == self._exported:
             return
         self._exported = shown
         self._options.instruments.forget_bursts()
-        for member, burst in zip(who.members, shown, strict=True):
+        for member, burst in zip(who.members, shown[: len(who.members)], strict=True):
             if isinstance(burst, int):
                 self._options.instruments.burst(member.pod, member.container, burst)
 
