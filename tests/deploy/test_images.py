@@ -14,6 +14,7 @@ import pytest
 from tests.deploy.chart_files import CHART
 from tests.deploy.image import MACHINE, Images, UnknownImageError
 from tests.deploy.installation import played
+from tests.deploy.test_installation import TEST_POD
 from tests.release import contents, sbom
 from tests.release.contents import Part
 from tests.release.engine import DOCKERFILE
@@ -57,6 +58,8 @@ def test_packages_are_those_that_are_allowed() -> None:
     assert listed
     assert set(listed[1].replace("\\\n", " ").split()) == contents.DEBIAN
     assert not {"kubernetes", "matplotlib"} & contents.AGENT_PYTHON
+    (added,) = re.findall(r"--no-deps --target /opt/agent/\S+ ([^;]+);", stages()["build"][1])
+    assert set(added.split()) == contents.AGENT_PYTHON - contents.PYTHON
 
 
 def test_the_chart_takes_images_that_are_built() -> None:
@@ -128,6 +131,8 @@ def test_the_chart_lives_from_its_images(tmp_path: Path) -> None:
     assert os.geteuid() == 0
     assert shutil.which("unshare")
     outcome = played(tmp_path, FORMER, OUT / "index.json")
+    print(f"kubelet of the tests: ready {outcome['install_seconds']} s after helm install")
     assert "Phase:          Succeeded" in outcome["test"]
-    assert outcome["restarts"] == outcome["refused"] == outcome["left"] == []
+    assert outcome["restarts"] == outcome["refused"] == []
+    assert outcome["left"] == TEST_POD
     assert outcome["arrivals"] > 0
