@@ -23,7 +23,7 @@ install_locked = $(PIP) install $(1) || { \
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-dashboards test-python test-cpp test-real build-real test-vm test-scenes test-guest test-node lint bench peer peer-bundle test-original soak fuzz fuzz-native images test-images wheels release-dry-run clean setup-ci install install-test install-lint compiler-cache lock newest
+.PHONY: demo test test-dashboards test-python test-cpp test-real build-real test-vm test-scenes test-guest test-node lint bench peer peer-bundle test-original test-moving soak fuzz fuzz-native images test-images wheels release-dry-run clean setup-ci install install-test install-lint compiler-cache lock newest
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -158,6 +158,11 @@ peer-bundle: build-real
 ORIGINAL ?=
 test-original: build-real
 	$(BIN)/python -m tests.original $(ORIGINAL)
+
+# Its programs at work beside ours on a cluster of one real node, moved one by one and back
+# (docs/guide-moving.md); some minutes once both are built. Skipped where its source is not at hand.
+test-moving: build-real
+	$(BIN)/python -m pytest -s -q -m original tests/original/moving
 
 # Images by buildah from a Debian of mmdebstrap (docs/images.md), and the chart's life with them on a real
 # control plane. WHEEL= names one of dist/ for the image's Python; without it the sources are compiled there.

@@ -21,10 +21,12 @@ MODULE = "module github.com/koordinator-sh/koordinator"
 # What is built, and with which Go command.
 _BUILD, _TEST = ("build",), ("test", "-c", "-vet=off")
 SPECS, BENCHMARK, COMPONENTS = "e2e.test", "benchmark", ("koord-scheduler", "koord-manager")
+AGENT = "koordlet"
+# All that work on a cluster with nodes.
+PROGRAMS = (*COMPONENTS, "koord-descheduler", AGENT)
 _PROGRAMS = {
     SPECS: (_TEST, "./test/e2e"),
-    "koord-scheduler": (_BUILD, "./cmd/koord-scheduler"),
-    "koord-manager": (_BUILD, "./cmd/koord-manager"),
+    **{name: (_BUILD, f"./cmd/{name}") for name in PROGRAMS},
     BENCHMARK: (_BUILD, "./test/perf/cmd/benchmark"),
 }
 _FLAGS = ("-p", "2", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w")
@@ -84,7 +86,7 @@ class Source:
         """Builds those programs that are not there yet, which takes minutes the first time.
 
         Args:
-            names: of `COMPONENTS`, `SPECS` and `BENCHMARK`.
+            names: of `PROGRAMS`, `SPECS` and `BENCHMARK`.
             tell: gets a line for each that is built.
 
         Raises:
@@ -100,18 +102,36 @@ class Source:
             output.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=output.parent, prefix=".building-") as scratch:
                 made = Path(scratch) / name
-                self._go(*command, *_FLAGS, "-o", str(made), package)
+                # Only the agent has parts in C: counters of the kernel, and libraries of GPUs.
+                settings = self._libpfm(Path(scratch)) if name == AGENT else {"CGO_ENABLED": "0"}
+                self._go(*command, *_FLAGS, "-o", str(made), package, **settings)
                 made.rename(output)
             tell(f"built {name} in {time.monotonic() - started:.0f} s")
 
-    def _go(self, *arguments: str) -> None:
+    def _libpfm(self, scratch: Path) -> dict[str, str]:
+        """Builds the library that the agent is linked against, which its source brings along.
+
+        Linked statically, so that the program runs where the library is not.
+        """
+        (archive,) = (self.folder / "hack").glob("libpfm-*.tar.gz")
+        subprocess.run(["tar", "-xzf", str(archive), "-C", str(scratch)], check=True)
+        (folder,) = scratch.glob("libpfm-*")
+        make = ["make", "-s", "-C", str(folder / "lib"), "CONFIG_PFMLIB_SHARED=n"]
+        call = ["nice", "-n", "10", *make]
+        if subprocess.run(call, stdout=subprocess.DEVNULL, check=False).returncode:
+            raise MissingSourceError(f"make failed in {folder.name} of {archive}")
+        return {
+            "CGO_ENABLED": "1",
+            "CGO_CFLAGS": f"-I{folder / 'include'}",
+            "CGO_LDFLAGS": f"-L{folder / 'lib'}",
+        }
+
+    def _go(self, *arguments: str, **settings: str) -> None:
         try:
             command = str(go()[0])
         except MissingProgramError as error:
             raise MissingSourceError(str(error)) from None
-        environment = {
-            **os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod",
-        }  # fmt: skip
+        environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod", **settings}
         # Others work on this machine too.
         call = ["nice", "-n", "10", command, *arguments]
         if subprocess.run(call, cwd=self.folder, env=environment, check=False).returncode:

@@ -52,13 +52,15 @@ class Cluster:
 
     Args:
         folder: for state, certificates, kubeconfigs and logs.
+        api_flags: of its API server, beside those here.
         options: of its control plane.
     """
 
-    def __init__(self, folder: Path, **options: Any) -> None:
+    def __init__(self, folder: Path, api_flags: tuple[str, ...] = (), **options: Any) -> None:
         self.folder = folder
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
-        self.plane = RealControlPlane(folder, api_flags=_api_flags(folder), **options)
+        flags = (*_api_flags(folder), *api_flags)
+        self.plane = RealControlPlane(folder, api_flags=flags, **options)
 
     def start(self) -> None:
         """Starts all, and waits until it serves."""
@@ -118,15 +120,16 @@ class Cluster:
 
     def _issue(self, account: str) -> None:
         token = self.kubectl("create", "token", account, f"--namespace={SYSTEM}").strip()
-        self._write_kubeconfig(account, {"token": token})
+        self.write_kubeconfig(account, {"token": token})
 
     def _write_kubelet_config(self) -> None:
         names = (f"system:node:{NODE}.crt", f"system:node:{NODE}.key")
         certificate, key = (str(self.folder / name) for name in names)
         user = {"client-certificate": certificate, "client-key": key}
-        self._write_kubeconfig("kubelet", user)
+        self.write_kubeconfig("kubelet", user)
 
-    def _write_kubeconfig(self, name: str, user: dict[str, str]) -> None:
+    def write_kubeconfig(self, name: str, user: dict[str, str]) -> None:
+        """One for a program, as a user with these credentials."""
         document = yaml.safe_load(self.plane.kubeconfig.read_text(encoding="utf-8"))
         document["users"] = [{"name": "admin", "user": user}]
         path = self.folder / f"{name}.kubeconfig"

@@ -17,6 +17,7 @@ PROGRAMS = (
     "koord-scheduler", "koord-manager", "koord-descheduler", "koordlet", "koord-device-daemon",
     "koord-runtime-proxy",
 )  # fmt: skip
+_PART_OF = "app.kubernetes.io/part-of"
 WORKLOADS = ("Deployment", "DaemonSet", "StatefulSet")
 
 
@@ -60,6 +61,12 @@ class RunningProgram:
     def namespace(self) -> str:
         """That the program runs in."""
         return str(self.workload.get("metadata", {}).get("namespace") or "default")
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether its pods are of koord's chart, so that the program is koord's."""
+        meta = self.workload.get("spec", {}).get("template", {}).get("metadata") or {}
+        return (meta.get("labels") or {}).get(_PART_OF) == "koord"
 
     @property
     def arguments(self) -> list[str]:

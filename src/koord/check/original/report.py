@@ -118,11 +118,15 @@ def _program(
         text = (document or {}).get("data", {}).get(key)
         return text if isinstance(text, str) else None
 
-    found.changes += of_program(program, readers[program.name], text_of)
+    if program.is_moved:
+        found.changes.append(MovingChange(Effect.NOTE, program.name, "is koord's already"))
+    else:
+        found.changes += of_program(program, readers[program.name], text_of)
     if source.live:
         path = program.flag("config")
         place = program.config_map(path) if path else None
         named = lease_of(program, text_of(program.namespace, *place) if place else None)
         if named is not None:
-            found.changes.append(shared_objects.lease(*named, source.get(LEASE, *named)))
+            lease = source.get(LEASE, *named)
+            found.changes.append(shared_objects.lease(*named, lease, moved=program.is_moved))
     return found

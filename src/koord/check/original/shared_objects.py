@@ -85,13 +85,22 @@ def _entry(name: str, new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterato
         )
 
 
-def lease(name: str, namespace: str, document: Document | None) -> MovingChange:
-    """Who leads by the Lease that both programs use."""
+def lease(name: str, namespace: str, document: Document | None, *, moved: bool) -> MovingChange:
+    """Who leads by the Lease that both programs use.
+
+    Args:
+        name: of the Lease.
+        namespace: of the Lease.
+        document: the Lease; None where there is none.
+        moved: whether the program that leads by it is koord's already.
+    """
     title = f"Lease {namespace}/{name}"
     if document is None:
         return MovingChange(Effect.NOTE, title, "nobody leads by it")
     holder = document.get("spec", {}).get("holderIdentity")
     if not holder:
-        return MovingChange(Effect.NOTE, title, "given back: koord's program can lead at once")
-    why = f"held by {holder}; koord's program waits for it beside, and leads when it ends"
+        who = "nobody leads now" if moved else "koord's program can lead at once"
+        return MovingChange(Effect.NOTE, title, f"given back: {who}")
+    waits = "" if moved else "; koord's program waits for it beside, and leads when it ends"
+    why = f"held by {holder}{waits}"
     return MovingChange(Effect.NOTE, title, why)

@@ -18,6 +18,7 @@ from tests.cli.commands.check.manifests import (
     NAMESPACE,
     SLO,
     WEBHOOKS,
+    config_map,
     installation,
     lease,
     workload,
@@ -137,6 +138,24 @@ def test_definitions_that_are_not_among_the_files_are_not_missed(
         assert (status, err) == (0, "")
         assert f"definitions  {there} of {most} among the files\n  nothing changes\n" in out
         assert "not there" not in out
+
+
+def test_a_program_that_was_moved_is_koords(koord: Run, kubeconfig: Path) -> None:
+    """Of one that koord's chart put there nothing changes any more."""
+    from tests.cli.commands.check.cluster import fill
+
+    moved = workload("koord-scheduler")
+    moved["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/part-of"] = "koord"
+    config = config_map("koord-scheduler", CONFIGURATIONS["koord-scheduler"])
+    held = lease("koord-scheduler", "pod-2_abc")
+    fill(kubeconfig, NAMESPACE, [moved, config, held, workload("koord-manager")])
+    status, found = changes(koord, "--cluster", "--kubeconfig", kubeconfig)
+    assert status == 0
+    assert found["koord-scheduler"] == [
+        ("note", "koord-scheduler", "is koord's already"),
+        ("note", f"Lease {NAMESPACE}/koord-scheduler", "held by pod-2_abc"),
+    ]
+    assert effects(found, "koord-manager", "note") == [("ignored", "--logtostderr")]
 
 
 def test_what_changes_stands_in_one_column_in_a_terminal(
