@@ -57,6 +57,8 @@ def test_packages_are_those_that_are_allowed() -> None:
     assert listed
     assert set(listed[1].replace("\\\n", " ").split()) == contents.DEBIAN
     assert not {"kubernetes", "matplotlib"} & contents.AGENT_PYTHON
+    (added,) = re.findall(r"--no-deps --target /opt/agent/\S+ ([^;]+);", stages()["build"][1])
+    assert set(added.split()) == contents.AGENT_PYTHON - contents.PYTHON
 
 
 def test_the_chart_takes_images_that_are_built() -> None:

@@ -27,7 +27,7 @@ typing-inspection yarl
 """
 DEBIAN = frozenset(_DEBIAN.split())
 PYTHON = frozenset(_PYTHON.split())
-AGENT_PYTHON = PYTHON | {"grpcio", "nvidia-ml-py", "protobuf"}
+AGENT_PYTHON = PYTHON | {"grpcio", "nvidia-ml-py", "protobuf", "pyroute2"}
 
 
 @dataclass(frozen=True)
