@@ -182,7 +182,10 @@ def test_a_plugin_that_raises_spoils_its_own_turn_only() -> None:
     perform(script)
 
 
-def test_a_round_that_cannot_be_says_why_and_the_next_one_comes() -> None:
+def test_rounds_rest_while_a_pod_has_nowhere_to_go(caplog: pytest.LogCaptureFixture) -> None:
+    """No failure, told of once; the next round with two nodes works."""
+    caplog.set_level("INFO")
+
     async def script(scene: ProgramScene) -> None:
         ready = [{"type": "Ready", "status": "False"}]
         from koord.api.kinds.node import Node
@@ -192,9 +195,17 @@ def test_a_round_that_cannot_be_says_why_and_the_next_one_comes() -> None:
         )
         await scene.add_pod("a")
         async with scene.running(configuration("MarkedPods")) as app:
-            await asyncio.sleep(5)
+            await asyncio.sleep(25)
             (past,) = app.history.newest_first()
-            assert "2 ready nodes or more" in past.errors[0]
+            assert (past.rounds, past.errors) == (3, [])
+            assert past.idle == (
+                "nothing to do with 1: it takes 2 ready nodes or more that nodeSelector matches"
+            )
+            assert app.explainer.node("n2").idle == past.idle
+            exposed = app.metrics.registry.expose().decode()
+            assert 'koord_descheduler_rounds_total{result="idle"} 3.0' in exposed
+            told = [record for record in caplog.records if record.getMessage() == "rounds rest"]
+            assert [record.levelname for record in told] == ["INFO"]
             assert app.explainer.node("n2").verdicts[0].refusal == "it is not ready"
             ready[0]["status"] = "True"
             await scene.client.patch(

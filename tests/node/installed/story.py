@@ -71,7 +71,7 @@ def install(world: Operator) -> None:
     world.found["install seconds"] = round(time.monotonic() - began, 1)
     world.say("the chart is installed")
     world.found["components"] = world.pods(SYSTEM, "", "app.kubernetes.io/part-of=koord")
-    world.found["helm test"] = world.helm("test", "koord", "--timeout", "90s")
+    world.found["helm test"] = world.helm("test", "koord", "--logs", "--timeout", "90s")
     world.say("helm test")
     until("koordlet serves the runtime", lambda: world.node.status()["runtime"]["synchronized"])
 
@@ -162,6 +162,8 @@ def leave(world: Operator) -> None:
     until("nothing is offered", lambda: not world.amount(_BATCH_CPU))
     world.say("nothing is offered any more")
     world.helm("uninstall", "koord", "--wait", "--timeout", "240s")
+    # What helm leaves of its test.
+    world.kubectl("delete", "--wait=true", "pod", "koord-ready")
     until("all pods are gone", lambda: not world.all_pods())
     proxied.take_proxy_away(world)
     world.say("the release is gone")

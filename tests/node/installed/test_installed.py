@@ -66,8 +66,10 @@ def test_all_stay_ready(seen: Any) -> None:
 
 
 def test_helm_test_passes(seen: Any) -> None:
-    """Each secure port answers under its service's name."""
+    """Each secure port answers under its service's name; helm reads what the test says of them."""
     assert "Phase:          Succeeded" in seen["helm test"]
+    said = seen["helm test"].partition("POD LOGS: koord-ready\n")[2].split("\n")
+    assert {line for line in said if line} == {f"{name}: ready" for name in _COMPONENTS}
 
 
 def test_profiles_change_the_pods_of_plain_manifests(seen: Any) -> None:
@@ -153,6 +155,6 @@ def _is_defined(name: str) -> bool:
 
 
 def test_nothing_else_failed(seen: Any) -> None:
-    """But suppression before there was a sample, and descheduling where pods cannot go."""
-    known = ("expected a sample in the window", "expected 2 ready nodes")
-    assert [line for line in seen["logs"] if not any(part in line for part in known)] == []
+    """But suppression before there was a sample."""
+    known = "expected a sample in the window"
+    assert [line for line in seen["logs"] if known not in line] == []

@@ -22,7 +22,7 @@ from koord.controllers.descheduler.config.load import selects_node
 from koord.controllers.descheduler.explanation import MoveExplainer
 from koord.controllers.descheduler.framework.cluster_access import ClusterAccess
 from koord.controllers.descheduler.framework.pod_evictions import PodEvictions
-from koord.controllers.descheduler.framework.round import Descheduling
+from koord.controllers.descheduler.framework.round import Descheduling, idle_reason
 from koord.controllers.descheduler.informer_snapshot import InformerSnapshot
 from koord.controllers.descheduler.metrics import DeschedulerMetrics
 from koord.controllers.descheduler.planning.program_rounds import has_strategies, planned_rounds
@@ -208,18 +208,29 @@ class DeschedulerApp:
         started, began = self._clock.wall_seconds(), self._clock.monotonic_seconds()
         snapshot = self._snapshots.take()
         with self.supervisor.round("round") as part:
-            await (self._planned or self._descheduling).run(snapshot)
+            if idle := idle_reason(snapshot):
+                self._rest(idle)
+            else:
+                await (self._planned or self._descheduling).run(snapshot)
         seconds = self._clock.monotonic_seconds() - began
         error = str(part.error) if part.error is not None else ""
         if error:
             # What is in the record is of the round before.
             self._descheduling.record.clear()
         record = self._descheduling.record
-        plan = None if error else self.plan
+        plan = None if error or record.idle else self.plan
         past = self.history.add(record, snapshot, started, seconds, error, plan)
         self.metrics.round_ended(record, seconds, failed=bool(error or record.errors))
         report(past, snapshot, self._recorder)
         return past
+
+    def _rest(self, idle: str) -> None:
+        """A round that has nothing to do: no failure, and told of once for those in a row."""
+        record = self._descheduling.record
+        if not record.idle:
+            _LOG.info("rounds rest", extra=log.fields(reason=idle))
+        record.clear()
+        record.idle = idle
 
 
 def supervise(metrics: DeschedulerMetrics, clock: Clock) -> Supervisor:

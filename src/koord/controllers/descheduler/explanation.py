@@ -106,6 +106,7 @@ class MoveExplanation(WireStruct):
         outcomes: the newest first.
         omitted: further ones.
         errors: of the last round, where it failed.
+        idle: why the last round had nothing to do; empty where it had.
         migrations: jobs that moved the pod, or brought it; of a node none.
         verdicts: of the profiles, now.
     """
@@ -122,6 +123,7 @@ class MoveExplanation(WireStruct):
     errors: list[str] = []
     migrations: list[PodMigration] = []
     verdicts: list[ProfileVerdict] = []
+    idle: str = ""
 
 
 class MoveExplainer:
@@ -210,6 +212,7 @@ class MoveExplainer:
             outcomes=found[:MOST_OUTCOMES],
             omitted=max(0, len(found) - MOST_OUTCOMES),
             errors=last.errors if last is not None else [],
+            idle=last.idle if last is not None else "",
         )
 
     def _outcomes(self, concerns: Callable[[PodOutcome], bool]) -> Iterator[PastOutcome]:

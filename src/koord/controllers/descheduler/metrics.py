@@ -40,7 +40,9 @@ class DeschedulerMetrics:
             "koord_descheduler_round_duration_seconds", "Time that a round took.", (), _BUCKETS
         )
         self._rounds = self.registry.counter(
-            "koord_descheduler_rounds_total", "Rounds, by result.", ("result",)
+            "koord_descheduler_rounds_total",
+            "Rounds, by result: success, idle or error.",
+            ("result",),
         )
         self._arbitration = self.registry.histogram(
             "koord_descheduler_arbitration_duration_seconds",
@@ -60,10 +62,11 @@ class DeschedulerMetrics:
             failed: whether it, or a plugin of it, did.
         """
         self._seconds.observe(seconds)
-        self._rounds.labels("error" if failed else "success").inc()
+        result = "error" if failed else "idle" if record.idle else "success"
+        self._rounds.labels(result).inc()
         for outcome in record.outcomes:
-            result = _RESULTS[outcome.result]
-            self._evicted.labels(result, outcome.plugin, outcome.namespace, outcome.node).inc()
+            became = _RESULTS[outcome.result]
+            self._evicted.labels(became, outcome.plugin, outcome.namespace, outcome.node).inc()
 
     def arbitrated(self, seconds: float) -> None:
         """Counts a round of arbitration."""

@@ -41,6 +41,7 @@ class PastRound(WireStruct):
         nodes, pods: how many there were in the last one.
         dry_run: whether evictions were only counted.
         errors: of the round and its plugins, a line each.
+        idle: why it had nothing to do; empty where strategies were asked.
         counts: pods by result.
         outcomes: a pod each, in the order in which strategies wanted them.
         omitted: outcomes that are only counted.
@@ -60,6 +61,7 @@ class PastRound(WireStruct):
     outcomes: list[PodOutcome] = []
     omitted: int = 0
     plan: RoundPlan | None = None
+    idle: str = ""
 
 
 class RoundHistory:
@@ -106,10 +108,10 @@ class RoundHistory:
             len(snapshot.pods), self._dry_run, [error] if error else list(record.errors),
             dict(sorted(Counter(outcome.result for outcome in outcomes).items())),
             outcomes[:MOST_OF_ROUND], max(0, len(outcomes) - MOST_OF_ROUND),
-            _remembered(plan) if outcomes and plan is not None else None,
+            _remembered(plan) if outcomes and plan is not None else None, record.idle,
         )  # fmt: skip
         last = self._rounds[-1] if self._rounds else None
-        if last is not None and not last.outcomes and not outcomes and last.errors == made.errors:
+        if last is not None and not outcomes and _is_same(last, made):
             made.number, made.started = last.number, last.started
             made.rounds = last.rounds + 1
             self._rounds.pop()
@@ -135,6 +137,12 @@ class RoundHistory:
     def rounds(self) -> int:
         """How many rounds are remembered."""
         return sum(each.rounds for each in self._rounds)
+
+
+def _is_same(last: PastRound, made: PastRound) -> bool:
+    """Whether two rounds say the same, the second being one without outcomes."""
+    said = (last.errors, last.idle)
+    return not last.outcomes and said == (made.errors, made.idle)
 
 
 def _remembered(plan: RoundPlan) -> RoundPlan:

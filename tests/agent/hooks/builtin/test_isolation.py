@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +16,12 @@ from koord.agent.hooks.builtin.resctrl import Resctrl
 from koord.agent.hooks.builtin.terway_qos import TerwayQoS
 from koord.agent.hooks.pod_contexts import pod_context, sandbox_context
 from koord.agent.states.pod_state import pod_state
+from koord.agent.states.snapshot import Snapshot
 from koord.base.errors import KoordError
 from koord.kernels import resctrl
 from koord.kernels.cgroup_path import KubeQos
 from tests.agent.hooks.build import LAYOUT, context, inner, options, pod, qualities, snapshot
+from tests.kube.harness import logged
 
 CLASSES = {
     "lsr": {"enable": True, "coreExpeller": True},
@@ -214,6 +217,21 @@ def test_terways_files() -> None:
         "qosConfig": {"ingressBandwidth": 10, "egressBandwidth": 2},
     }  # fmt: skip
     assert {uid: row["prio"] for uid, row in document.items()} == {"u1": 1, "u2": 2, "u3": 0}
+
+
+def test_malformed_limits_are_told_of_once_a_state() -> None:
+    """However often the hook is asked, and again once the annotation says something else."""
+    hook, key = TerwayQoS(options()), "koordinator.sh/networkQOS"
+
+    def asked(annotation: str) -> Snapshot:
+        return snapshot(pod("LS", annotations={key: annotation}), slo=terway())
+
+    with logged("koord.agent.hooks", logging.WARNING) as told:
+        for annotation in ("{", "{", "[]", "{}", "{"):
+            hook.node(asked(annotation))
+    found = [record.__dict__["koord_fields"] for record in told]
+    assert [each["hook"] for each in found] == ["TerwayQoS"] * 3
+    assert len({each["error"] for each in found}) == 2
 
 
 def test_terway_is_off_under_another_policy_and_refuses_nonsense() -> None:

@@ -21,18 +21,15 @@ from koord.agent.hooks.network_classes import (
     rule_of,
 )
 from koord.agent.hooks.pod_contexts import read_once
+from koord.agent.hooks.pod_limits import PodLimits
 from koord.agent.host.kernel.features import Feature
 from koord.agent.host.traffic.plan import handle
 from koord.agent.states.snapshot import Snapshot, SnapshotPart
 from koord.api.protocol.agent import network_limits_bytes
-from koord.base import log
-from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
     from koord.agent.hooks.options import HookOptions
-    from koord.agent.states.pod_state import PodState
 
-_LOG = log.get("agent.hooks")
 _REASON = f"netQOSPolicy is {POLICY}"
 
 
@@ -48,7 +45,7 @@ class TCNetworkQoS(BaseHook):
         self._options = options
         self._rule: NetworkRule | None = None
         self._minors = PodMinors()
-        self._malformed: dict[str, str] = {}  # by UID; told of once
+        self._limits = PodLimits(self.name)
 
     def learn(self, snapshot: Snapshot) -> bool:
         """From the NodeSLO.
@@ -86,26 +83,11 @@ class TCNetworkQoS(BaseHook):
         if self._rule is None:
             return []
         pods = [state for state in snapshot.pods.value if state.active]
-        limits = self._limits(pods)
+        found = self._limits.read(pods).items()
+        limits = {uid: egress for uid, (_, egress) in found if egress > 0}
         self._minors.keep(state.uid for state in pods)
         plan = plan_for(self._rule, pods, limits, self._minors)
         return [Claim(TRAFFIC, "", plan.text(), _REASON)]
-
-    def _limits(self, pods: list[PodState]) -> dict[str, int]:
-        limits: dict[str, int] = {}
-        malformed: dict[str, str] = {}
-        for state in pods:
-            try:
-                limit = _egress_bytes(network_limits_bytes(state.pod))
-            except KoordError as error:
-                malformed[state.uid] = why = str(error)
-                if self._malformed.get(state.uid) != why:
-                    _LOG.warning("limit of a pod left out", extra=log.fields(error=why))
-                continue
-            if limit:
-                limits[state.uid] = limit
-        self._malformed = malformed
-        return limits
 
 
 def _egress_bytes(limits: tuple[int, int] | None) -> int:

@@ -13,22 +13,19 @@ from koord.agent.executor.claim import Claim
 from koord.agent.executor.target import TERWAY_BANDWIDTH, TERWAY_PODS
 from koord.agent.hooks.base_hook import BaseHook
 from koord.agent.hooks.network_shares import BITS, class_shares, node_bits, policy_of
+from koord.agent.hooks.pod_limits import PodLimits
 from koord.agent.states.snapshot import Snapshot, SnapshotPart
-from koord.api.protocol.agent import network_limits_bytes
 from koord.api.protocol.qos import QoSClass
-from koord.base import log
-from koord.base.errors import KoordError
 from koord.kernels.cgroup_path import KubeQos
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from koord.agent.hooks.options import HookOptions
     from koord.agent.states.pod_state import PodState
     from koord.api.kinds.nodeslo import NodeSLOSpec
 
 POLICY = "terway-qos"
-_LOG = log.get("agent.hooks")
 _ROOT = "/sys/fs/cgroup/net_cls"
 _BY_QOS = {QoSClass.SYSTEM: 0, QoSClass.LSE: 1, QoSClass.LSR: 1, QoSClass.LS: 1, QoSClass.BE: 2}
 _BY_KUBE_QOS = {KubeQos.GUARANTEED: 1, KubeQos.BURSTABLE: 1, KubeQos.BEST_EFFORT: 2}
@@ -53,15 +50,18 @@ def bandwidth_text(slo: NodeSLOSpec) -> str:
     return "".join(f"{name} {value}\n" for name, value in rows)
 
 
-def pods_text(pods: Iterable[PodState]) -> str:
-    """The file of pods, by UID; one whose limits are malformed is left out with a warning."""
+def pods_text(pods: Iterable[PodState], limits: Mapping[str, tuple[int, int]]) -> str:
+    """The file of pods, by UID.
+
+    Args:
+        pods: those that have not ended.
+        limits: of ingress and egress in bytes per second, by UID; a pod without is left out.
+    """
     rows: dict[str, object] = {}
     for state in pods:
-        try:
-            ingress, egress = network_limits_bytes(state.pod) or (0, 0)
-        except KoordError as error:
-            _LOG.warning("pod left out of terway-qos", extra=log.fields(error=str(error)))
+        if state.uid not in limits:
             continue
+        ingress, egress = limits[state.uid]
         metadata = state.pod.metadata
         rows[metadata.uid] = {
             "podName": metadata.name,
@@ -82,7 +82,7 @@ class TerwayQoS(BaseHook):
     follows = SnapshotPart.SLO | SnapshotPart.PODS
 
     def __init__(self, options: HookOptions) -> None:
-        """Needs no options."""
+        self._limits = PodLimits(self.name)
 
     def node(self, snapshot: Snapshot) -> list[Claim]:
         """Both files while the policy is terway-qos, else none.
@@ -95,5 +95,7 @@ class TerwayQoS(BaseHook):
             return []
         reason = f"netQOSPolicy is {POLICY}"
         alive = [state for state in snapshot.pods.value if not state.terminated]
-        texts = {TERWAY_BANDWIDTH: bandwidth_text(slo), TERWAY_PODS: pods_text(alive)}
+        bandwidth = bandwidth_text(slo)
+        pods = pods_text(alive, self._limits.read(alive))
+        texts = {TERWAY_BANDWIDTH: bandwidth, TERWAY_PODS: pods}
         return [Claim(resource, "", text, reason) for resource, text in texts.items()]

@@ -53,7 +53,8 @@ def _head(answer: Answer, is_pod: bool) -> list[str]:
         lines = [f"In {within} no strategy wanted {'it' if is_pod else 'a pod of it'} to go."]
     if not answer.get("exists", True):
         lines.append("It is gone.")
-    return lines + [f"The last round: {error}" for error in answer.get("errors", [])]
+    last = [*answer.get("errors", []), *filter(None, [answer.get("idle")])]
+    return lines + [f"The last round: {each}" for each in last]
 
 
 def _outcomes(answer: Answer, is_pod: bool) -> None:

@@ -41,15 +41,18 @@ class RoundRecord:
     Attributes:
         outcomes: a pod each.
         errors: of plugins that failed, in one line each.
+        idle: why there was nothing to do; empty where strategies were asked.
     """
 
     outcomes: list[PodOutcome] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    idle: str = ""
 
     def clear(self) -> None:
         """Begins a round."""
         self.outcomes = []
         self.errors = []
+        self.idle = ""
 
     def evicted(self, pod: Pod, request: PodEviction) -> None:
         """The pod goes."""

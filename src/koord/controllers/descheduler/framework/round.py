@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 LEAST_NODES = 2
 """With fewer a pod has nowhere to go."""
+_EXPECTED = f"{LEAST_NODES} ready nodes or more that nodeSelector matches"
+
+
+def idle_reason(snapshot: ClusterSnapshot) -> str:
+    """Why a round over a snapshot has nothing to do, in one line; empty where it has."""
+    nodes = len(snapshot.nodes)
+    return "" if nodes >= LEAST_NODES else f"nothing to do with {nodes}: it takes {_EXPECTED}"
 
 
 class Descheduling:
@@ -72,9 +79,8 @@ class Descheduling:
         Raises:
             KoordError: there are too few nodes, or a plugin cannot work with what is there.
         """
-        if len(snapshot.nodes) < LEAST_NODES:
-            expected = f"{LEAST_NODES} ready nodes or more that nodeSelector matches"
-            raise KoordError("the cluster", "nodes", len(snapshot.nodes), expected)
+        if idle_reason(snapshot):
+            raise KoordError("the cluster", "nodes", len(snapshot.nodes), _EXPECTED)
         self.record.clear()
         self._limiter.reset()
         for profile in self.profiles:
