@@ -37,6 +37,8 @@ MACHINE = Image(
 )
 # What pods name that stand for a user's.
 UNNAMED = "none"
+# What no registry has: a pod that names it is placed, and waits.
+ABSENT = "absent"
 
 
 class Images:

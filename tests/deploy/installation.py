@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import yaml
 
@@ -98,11 +99,13 @@ def waiting_pod(name: str, **labels: str) -> Document:
 class Installation:
     """The story; each step fails by raising."""
 
+    values: ClassVar[Document] = VALUES
+
     def __init__(self, plane: RealControlPlane, folder: Path) -> None:
         self._plane, self._folder = plane, folder
         self._admin = Admin(plane)
         self._values = folder / "values.yaml"
-        self._values.write_text(yaml.safe_dump(VALUES), encoding="utf-8")
+        self._values.write_text(yaml.safe_dump(self.values), encoding="utf-8")
         self.outcome: Document = {}
 
     def play(self, node: TestNode, former: Path) -> None:
@@ -163,16 +166,15 @@ class Installation:
         self._admin.create(
             "/apis/config.koordinator.sh/v1alpha1/clustercolocationprofiles", profile
         )
-        until(f"admission changes pods for {name}", lambda: self._changed(name))
+        until(f"admission changes pods for {name}", lambda: self._changed(name, {"for": name}))
         self._admin.delete(f"/apis/config.koordinator.sh/v1alpha1/clustercolocationprofiles/{name}")
         until(f"{NAME} offers batch resources", lambda: self._offers())
         self._admin.delete(path, gracePeriodSeconds=0)
 
-    def _changed(self, name: str) -> bool:
-        body = waiting_pod("asked", **{"for": name})
+    def _changed(self, name: str, labels: dict[str, str]) -> bool:
+        body = waiting_pod("asked", **labels)
         made = self._admin.create(f"{DEFAULT}/pods?dryRun=All", body)
-        labels: dict[str, str] = made["metadata"]["labels"]
-        return labels.get("changed-by") == name
+        return bool(made["metadata"]["labels"].get("changed-by") == name)
 
     def _pods_depend_on_it(self) -> bool:
         path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -221,13 +223,16 @@ class Installation:
         ]
 
 
-def played(folder: Path, former: Path, *images: Path) -> Document:
-    """What the story saw, played in namespaces of its own, and from images if their index is given.
+def played(folder: Path, former: Path, *images: Path, module: str = __name__) -> Document:
+    """What a story saw, played in namespaces of its own, and from images if their index is given.
+
+    Args:
+        module: that plays it; this one's by default.
 
     Raises:
         AssertionError: it failed; with the end of what everything printed.
     """
-    story = [sys.executable, "-m", __name__, str(folder), str(former), *map(str, images)]
+    story = [sys.executable, "-m", module, str(folder), str(former), *map(str, images)]
     done = subprocess.run(
         ["unshare", "--net", "--mount", "--", *story],
         cwd=ROOT,
@@ -240,18 +245,30 @@ def played(folder: Path, former: Path, *images: Path) -> Document:
     return found
 
 
-def main(folder: Path, former: Path, *images: Path) -> int:
-    """0 when all of it went well."""
+def enter(
+    kind: type[Installation],
+    folder: Path,
+    former: Path,
+    *images: Path,
+    flags: tuple[str, ...] = (),
+) -> int:
+    """Plays a story on a control plane of its own; 0 when all of it went well.
+
+    Args:
+        flags: of kube-apiserver, beside those that all need.
+    """
     host = folder / "host"
     host.mkdir()
     MachineTree(host)
     network = PodNetwork()
-    with RealControlPlane(folder, api_flags=FLAGS, server_addresses=(API_ADDRESS,)) as plane:
-        plane.start_controller_manager()
+    asked = (*FLAGS, *flags)
+    with RealControlPlane(folder, api_flags=asked, server_addresses=(API_ADDRESS,)) as plane:
+        # The node beats in the thread that does all of its work.
+        plane.start_controller_manager("--node-monitor-grace-period=300s")
         plane.start_scheduler()
         node = TestNode(plane, network, folder, host, Images(*images))
         node.start()
-        story = Installation(plane, folder)
+        story = kind(plane, folder)
         try:
             story.play(node, former)
         except BaseException:
@@ -264,4 +281,4 @@ def main(folder: Path, former: Path, *images: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(Path, sys.argv[1:])))
+    sys.exit(enter(Installation, *map(Path, sys.argv[1:])))

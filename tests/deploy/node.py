@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.deploy.admin import Admin, Document, RefusedError
 from tests.deploy.container import Container, Surroundings
-from tests.deploy.image import Images
+from tests.deploy.image import ABSENT, Images
 from tests.deploy.pod_network import NODE_ADDRESS, PodNetwork
 from tests.deploy.services import Services
 from tests.deploy.volumes import Volumes
@@ -118,6 +118,8 @@ class TestNode:
             uid = pod["metadata"]["uid"]
             if "deletionTimestamp" in pod["metadata"]:
                 self._end(pod)
+            elif pod["spec"]["containers"][0]["image"] == ABSENT:
+                continue
             elif uid not in self.pods:
                 self._begin(pod)
             else:
