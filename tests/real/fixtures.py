@@ -20,6 +20,7 @@ LONG = (
     "hostile/test_neighbours.py",
     "deploy/test_installation.py",
     "node/cluster/test_cluster.py",
+    "deploy/test_overlap.py",
     "node/test_nri.py",
     "loop/test_loop.py",
     "loop/test_kinds_served.py",
