@@ -166,7 +166,7 @@ images: install-test
 	$(BIN)/python -m tests.release.images $(if $(WHEEL),--wheel $(WHEEL))
 
 test-images: build-real
-	$(BIN)/python -m pytest -q -m image tests/deploy/test_images.py tests/node/installed
+	$(BIN)/python -m pytest -q -rP -m image tests/deploy/test_images.py tests/node/installed
 
 # A wheel for each CPython on this machine, and the sdist, tried (docs/images.md); ONLY=3.12 for one.
 wheels: install-test

@@ -131,6 +131,7 @@ def test_the_chart_lives_from_its_images(tmp_path: Path) -> None:
     assert os.geteuid() == 0
     assert shutil.which("unshare")
     outcome = played(tmp_path, FORMER, OUT / "index.json")
+    print(f"kubelet of the tests: ready {outcome['install_seconds']} s after helm install")
     assert "Phase:          Succeeded" in outcome["test"]
     assert outcome["restarts"] == outcome["refused"] == []
     assert outcome["left"] == TEST_POD

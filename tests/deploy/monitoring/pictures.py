@@ -22,7 +22,15 @@ from matplotlib import pyplot as plt
 
 _LABEL = re.compile(r"\{\{(\w+)\}\}")
 _COLUMNS, _SHOWN = 3, 8
-_SCALES = {"bytes": (2**30, "GiB"), "percentunit": (0.01, "%"), "s": (0.001, "ms")}
+# In seconds, a second between two points: where more is between them there were none.
+_GAP_SECONDS = 1.5
+_SCALES = {
+    "bytes": (2**30, "GiB"),
+    "ops": (1, "a second"),
+    "percentunit": (0.01, "%"),
+    "s": (0.001, "ms"),
+    "short": (1, ""),
+}
 
 
 class Answer(NamedTuple):
@@ -74,14 +82,16 @@ def _panel(axis: Any, panel: Panel, answers: list[Answer]) -> None:
         for answer in answers
         for each in answer.series[:_SHOWN]
     ]
+    lines = [(name, points) for name, points in lines if points]
     if panel.stacked and lines:
         times = sorted({at for _, points in lines for at in points})
         heights = [[points.get(at, 0.0) for at in times] for _, points in lines]
         axis.stackplot(_since(times, times[0]), heights, labels=[name for name, _ in lines])
     else:
-        first = min((min(points) for _, points in lines if points), default=0.0)
+        first = min((min(points) for _, points in lines), default=0.0)
         for name, points in lines:
-            axis.plot(_since(list(points), first), list(points.values()), label=name, linewidth=1)
+            times, values = with_gaps(points)
+            axis.plot(_since(times, first), values, label=name, linewidth=1)
     if not lines:
         axis.text(0.5, 0.5, "no data", ha="center", va="center", transform=axis.transAxes)
     axis.set_title(panel.title, fontsize=10)
@@ -104,6 +114,19 @@ def _scale(panel: Panel, answers: list[Answer]) -> tuple[float, str]:
 def _values(series: dict[str, Any], scale: float) -> dict[float, float]:
     pairs = ((float(at), float(value) / scale) for at, value in series["values"])
     return {at: value for at, value in pairs if math.isfinite(value)}
+
+
+def with_gaps(points: dict[float, float]) -> tuple[list[float], list[float]]:
+    """Times and values of a line that breaks where points are missing."""
+    times: list[float] = []
+    values: list[float] = []
+    for at, value in points.items():
+        if times and at - times[-1] > _GAP_SECONDS:
+            times.append(at)
+            values.append(math.nan)
+        times.append(at)
+        values.append(value)
+    return times, values
 
 
 def _since(times: list[float], first: float) -> Any:

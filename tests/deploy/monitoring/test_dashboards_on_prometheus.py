@@ -21,7 +21,9 @@ _NODES, _MINUTES = 4, 10
 _SPEED = int(os.environ.get("KOORD_DASHBOARDS_SPEED", "20"))
 # A folder that keeps the pictures.
 _PICTURES = os.environ.get("KOORD_DASHBOARDS_PICTURES", "")
-_WINDOW_SECONDS, _LONGEST_SECONDS = 15, 1800.0
+# In simulated time that runs fast nobody waits for five seconds.
+_SCRAPE_SECONDS, _WINDOW_SECONDS = (5, 20) if _SPEED == 1 else (1, 15)
+_LONGEST_SECONDS = 1800.0
 
 
 def test_every_query_gives_data_or_has_a_reason(tmp_path: Path) -> None:
@@ -31,7 +33,7 @@ def test_every_query_gives_data_or_has_a_reason(tmp_path: Path) -> None:
         pytest.skip(str(error))
     with virtual_load(tmp_path, _NODES, _SPEED) as load:
         load.create_all()
-        with prometheus(tmp_path, load.targets(), "1s") as scraping:
+        with prometheus(tmp_path, load.targets(), f"{_SCRAPE_SECONDS}s") as scraping:
             begin = time.time()
             _wait(load, 1)
             _wait(load, load.minute() + _MINUTES)
@@ -43,10 +45,10 @@ def test_every_query_gives_data_or_has_a_reason(tmp_path: Path) -> None:
                 for dashboard in DASHBOARDS
                 for panel in dashboard.panels()
             }
-            targets = scraping.ask("targets")["activeTargets"]
+            unreached = _never_up(scraping, set(load.targets()), begin)
     if _PICTURES:
         _draw_all(answers)
-    assert {each["health"] for each in targets} == {"up"}
+    assert unreached == set()
     silent = [
         f"{dashboard.name}: {panel.title}: {each.query.expression}"
         for dashboard in DASHBOARDS
@@ -65,6 +67,12 @@ def _wait(load: VirtualLoad, minute: int) -> None:
         time.sleep(1.0)
 
 
+def _never_up(scraping: Prometheus, jobs: set[str], begin: float) -> set[str]:
+    """Jobs that no scrape has reached; a single one may time out where the machine is loaded."""
+    found = scraping.over("up == 1", begin, time.time(), 1.0)
+    return jobs - {each["metric"]["job"] for each in found}
+
+
 def _asked(scraping: Prometheus, dashboard: Dashboard, expression: str, begin: float) -> list[dict]:
     """What a query gives with the values that Grafana would put in."""
     filled = expression.replace(WINDOW, f"{_WINDOW_SECONDS}s")
@@ -74,6 +82,6 @@ def _asked(scraping: Prometheus, dashboard: Dashboard, expression: str, begin: f
 
 
 def _draw_all(answers: dict[str, list[Answer]]) -> None:
-    note = f"{_SPEED} simulated seconds a second"
+    note = "real time" if _SPEED == 1 else f"{_SPEED} simulated seconds a second"
     for dashboard in DASHBOARDS:
         draw(dashboard, answers, note, Path(_PICTURES) / f"{dashboard.name}.png")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import gzip
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.deploy.monitoring.alerts import ALERTS
 from tests.deploy.monitoring.grafana import document
 from tests.deploy.monitoring.metrics_page import PAGE, collected, page
 from tests.deploy.monitoring.monitoring_files import DASHBOARDS, contents
+from tests.deploy.monitoring.pictures import with_gaps
 
 _SCHEMA = ROOT / "tests" / "data" / "grafana" / "dashboard.jsonschema.json.gz"
 # Prometheus' own, and what only the simulator has.
@@ -108,3 +110,10 @@ def test_every_alert_has_its_run_book() -> None:
     anchors = {line[3:].lower() for line in text.splitlines() if line.startswith("## ")}
     assert anchors == {alert.name.lower() for alert in ALERTS}
     assert all(alert.look and alert.do and alert.means for alert in ALERTS)
+
+
+def test_lines_of_pictures_break_where_there_were_no_points() -> None:
+    times, values = with_gaps({1.0: 5.0, 2.0: 6.0, 9.0: 7.0})
+    assert times == [1.0, 2.0, 9.0, 9.0]
+    assert [value for value in values if not math.isnan(value)] == [5.0, 6.0, 7.0]
+    assert math.isnan(values[2])

@@ -51,6 +51,7 @@ def seen(story: Any) -> Any:
 
 def test_each_component_is_a_pod_of_the_node(seen: Any) -> None:
     """From the images that were built, as the chart names them."""
+    print(f"real node: ready {seen['install seconds']} s after helm install")
     pods = seen["components"]
     assert {pod["metadata"]["labels"]["koord-app"] for pod in pods} == _COMPONENTS
     assert {pod["spec"]["nodeName"] for pod in pods} == {"node"}
