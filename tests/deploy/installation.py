@@ -112,22 +112,22 @@ class Installation:
         """From an installation of a former chart to nothing."""
         chart = former_chart(former, self._folder / "former")
         started = time.monotonic()
-        self._helm("install", "koord", chart, "-f", self._values, "--wait", "--timeout", "120s")
+        self._helm("install", "koord", chart, "-f", self._values, "--wait", "--timeout", "300s")
         self.outcome["install_seconds"] = round(time.monotonic() - started, 1)
         self._works("former")
         arrivals = Arrivals(self._plane)
         self._helm(
-            *("upgrade", "koord", CHART, "-f", self._values, "--wait", "--timeout", "120s"),
+            *("upgrade", "koord", CHART, "-f", self._values, "--wait", "--timeout", "300s"),
             *("--set", "scheduler.log.level=3,manager.log.level=3,descheduler.log.level=3"),
             *("--set", "koordlet.log.level=3,webhookConfiguration.failurePolicy.pods=Fail"),
         )
         self._works("upgraded")
         until("requests about pods fail without koord", self._pods_depend_on_it)
         self.outcome["test"] = self._helm("test", "koord", "--timeout", "60s")
-        self._helm("rollback", "koord", 1, "--wait", "--timeout", "120s")
+        self._helm("rollback", "koord", 1, "--wait", "--timeout", "300s")
         self._works("rolled-back")
         kept = self._admin.items("/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas")
-        self._helm("uninstall", "koord", "--wait", "--timeout", "120s")
+        self._helm("uninstall", "koord", "--wait", "--timeout", "300s")
         arrivals.stop()
         self.outcome |= {
             "restarts": node.restarts,

@@ -51,7 +51,9 @@ def different(before: Trace, after: Trace) -> dict[str, list[str]]:
     for kind, now in after.items():
         old = before[kind]
         lines = [f"{name} {text}".strip() for name, text in now.items() if old.get(name) != text]
-        lines += [f"-{name}" for name in old if name not in now]
+        # Others of the machine take their folders away, and with them what was mounted there.
+        gone = (name for name in old if name not in now)
+        lines += [f"-{name}" for name in gone if kind != "mounts" or Path(name).exists()]
         if lines:
             found[kind] = sorted(lines)
     return found
