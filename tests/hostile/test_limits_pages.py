@@ -57,7 +57,7 @@ from koord.controlplane.authorization import rbac
 from koord.controlplane.cel import expression
 from koord.controlplane.frontends import bodies, connections, fair_queue, http
 from koord.controlplane.handlers import create_cache
-from koord.controlplane.kinds.pod import spec_parts, spec_validation
+from koord.controlplane.kinds.pod import spec_validation, split_spec
 from koord.controlplane.kinds.validation import part_cache
 from koord.controlplane.patching import field_managers, json_patches
 from koord.controlplane.requests import bodies as requests
@@ -238,8 +238,8 @@ NUMBERS: dict[str, list[str]] = {
     "specs of new pods taken apart": [
         f"{number(default(create_cache.CreateCache.__init__, 'kept'))} frames of specs of "
         f"{kib(create_cache._LONGEST)}",
-        f"those of {kib(spec_parts.LONGEST_PART_BYTES)} that came last, "
-        f"{mib(spec_parts.KEPT_BYTES)}",
+        f"those of {kib(split_spec.LONGEST_PART_BYTES)} that came last, "
+        f"{mib(split_spec.KEPT_BYTES)}",
     ],
     "parts of pods that passed": [
         number(part_cache.MOST_PARTS), f"of {kib(part_cache.LONGEST_PART_BYTES)} each",

@@ -63,7 +63,7 @@ def items(text: bytes) -> list[bytes] | None:
     return found if whole == len(text) else None
 
 
-def around(made: bytes, sent: SplitObject, texts: Sequence[bytes]) -> list[bytes]:
+def frame_texts(made: bytes, sent: SplitObject, texts: Sequence[bytes]) -> list[bytes]:
     """What stands before, between and after the parts of the text that was made of an object.
 
     Args:
@@ -88,11 +88,11 @@ def around(made: bytes, sent: SplitObject, texts: Sequence[bytes]) -> list[bytes
     return pieces
 
 
-def filled(pieces: Sequence[bytes], texts: Sequence[bytes]) -> bytes:
+def fill(pieces: Sequence[bytes], texts: Sequence[bytes]) -> bytes:
     """The text that is made of an object.
 
     Args:
-        pieces: as :func:`around` gives them for its frame.
+        pieces: as :func:`frame_texts` gives them for its frame.
         texts: what is made of each part.
     """
     joined = [pieces[0]] * (2 * len(texts) + 1)

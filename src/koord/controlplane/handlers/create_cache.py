@@ -84,18 +84,18 @@ class FrameTemplate(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         generations: as for a :class:`CreateTemplate`.
-        around: the texts before, between and after the parts of the spec as stored; none for a
+        frame_texts: the texts before, between and after the parts of the spec as stored; none for a
             frame that does not stand for itself.
         fields: values of the selectable fields.
     """
 
     generations: AdmissionGenerations
-    around: list[bytes]
+    frame_texts: list[bytes]
     fields: tuple[str, ...]
 
-    def filled(self, parts: StoredParts) -> CreateTemplate:
+    def fill(self, parts: StoredParts) -> CreateTemplate:
         """The template of a spec with these parts."""
-        spec = frames.filled(self.around, parts.texts)
+        spec = frames.fill(self.frame_texts, parts.texts)
         return CreateTemplate(
             self.generations, msgspec.Raw(spec), msgspec.Raw(parts.status), self.fields
         )
@@ -161,14 +161,14 @@ class CreateCache:
         if template is None:
             split = resource.strategy.split(spec) if len(spec) <= _LONGEST else None
             repeat = RepeatedCreate(key, sent.metadata, None, split)
-            repeat.template = self._filled(resource, repeat)
+            repeat.template = self._of_frame(resource, repeat)
             return repeat
         if template.generations != self._admission.generations(namespace, resource.plural):
             del self._known[key]
             template = None
         return RepeatedCreate(key, sent.metadata, template)
 
-    def _filled(self, resource: Resource, repeat: RepeatedCreate) -> CreateTemplate | None:
+    def _of_frame(self, resource: Resource, repeat: RepeatedCreate) -> CreateTemplate | None:
         """The template of a spec that has not come before, though its frame has."""
         key = repeat.frame_key
         frame = self._frames.get(key) if key is not None else None
@@ -177,12 +177,12 @@ class CreateCache:
         if frame.generations != self._admission.generations(key[1], resource.plural):
             del self._frames[key]
             return None
-        if not frame.around:
+        if not frame.frame_texts:
             return None
         parts = resource.strategy.stored_parts(repeat.split)
         if parts is None:
             return None
-        template = frame.filled(parts)
+        template = frame.fill(parts)
         if self._came_before(repeat.key):
             self._keep(self._known, repeat.key, template)
         return template
@@ -226,8 +226,8 @@ class CreateCache:
             self._keep(self._known, repeat.key, template)
         if frame_key is not None:
             inside = self._admission.looks_inside(namespace)
-            around = [] if inside else _around(resource, repeat.split, stored)
-            self._keep(self._frames, frame_key, FrameTemplate(generations, around, fields))
+            texts = [] if inside else _frame_texts(resource, repeat.split, stored)
+            self._keep(self._frames, frame_key, FrameTemplate(generations, texts, fields))
 
     def _keep(self, table: dict[K, T], key: K, template: T) -> None:
         if len(table) >= self._kept:
@@ -261,12 +261,14 @@ def _is_plain(body: bytes, sent: _SentObject, spec: int, resource: Resource) -> 
     )
 
 
-def _around(resource: Resource, split: SplitObject | None, stored: _StoredObject) -> list[bytes]:
+def _frame_texts(
+    resource: Resource, split: SplitObject | None, stored: _StoredObject
+) -> list[bytes]:
     """What stands around the parts of a stored spec; empty if it has others by itself."""
     parts = resource.strategy.stored_parts(split) if split is not None else None
     if split is None or parts is None or bytes(stored.status) != parts.status:
         return []
-    return frames.around(bytes(stored.spec), split, parts.texts)
+    return frames.frame_texts(bytes(stored.spec), split, parts.texts)
 
 
 def _of_the_author(metadata: dict[str, Any]) -> dict[str, Any]:

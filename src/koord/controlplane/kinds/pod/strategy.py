@@ -9,7 +9,7 @@ import msgspec
 
 from koord.base.documents import Document
 from koord.controlplane.kinds.documents import bring, section
-from koord.controlplane.kinds.pod import spec_parts, table_row
+from koord.controlplane.kinds.pod import split_spec, table_row
 from koord.controlplane.kinds.pod.defaults import default_pod, qos_class
 from koord.controlplane.kinds.pod.resize import (
     check_ephemeral_change,
@@ -89,11 +89,11 @@ class PodStrategy(Strategy):
 
     def split(self, spec: bytes) -> SplitObject | None:
         """Containers, volumes and the like are parts."""
-        return spec_parts.split(spec)
+        return split_spec.split(spec)
 
     def stored_parts(self, spec: SplitObject) -> StoredParts | None:
         """The QoS class follows from what containers ask for."""
-        return spec_parts.stored_parts(spec)
+        return split_spec.stored_parts(spec)
 
     def validate(self, document: Document) -> list[StatusCause]:
         """What is wrong with a new pod."""

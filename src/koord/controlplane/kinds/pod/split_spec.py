@@ -233,12 +233,12 @@ class _PartKind:
         known = self._frames.get(sent.frame) or self._frames.before.get(sent.frame)
         if known is None:
             part = self._read_whole(text)
-            if part is not None and (pieces := frames.around(part.stored, sent, texts)):
+            if part is not None and (pieces := frames.frame_texts(part.stored, sent, texts)):
                 self._frames.put(sent.frame, (pieces, part), len(text) + 2 * len(part.stored))
             return part
         pieces, first = known
         return Part(
-            frames.filled(pieces, texts), first.name, mounts or _NONE, amounts or first.amounts
+            frames.fill(pieces, texts), first.name, mounts or _NONE, amounts or first.amounts
         )
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from koord.controlplane import frames
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
-from koord.controlplane.kinds.pod import spec_parts
+from koord.controlplane.kinds.pod import split_spec
 from koord.kube.transport.messages import Request
 from tests.contract.api import Document
 from tests.controlplane.goldens import case_files, cases
@@ -46,8 +46,8 @@ def _recorded() -> list[Document]:
 
 
 SPECS = _recorded()
-PARTS = tuple(spec_parts._KINDS)
-PARTS_OF_CONTAINERS = tuple(spec_parts._OF_CONTAINERS)
+PARTS = tuple(split_spec._KINDS)
+PARTS_OF_CONTAINERS = tuple(split_spec._OF_CONTAINERS)
 
 
 def _first(spec: Document) -> Document | None:
@@ -218,21 +218,21 @@ def test_an_object_is_put_together_again(value: Document, parts: set[str]) -> No
         return
     assert found is not None
     texts = [part for _, part in found.parts]
-    pieces = frames.around(text, found, texts)
-    assert frames.filled(pieces, texts) == text
+    pieces = frames.frame_texts(text, found, texts)
+    assert frames.fill(pieces, texts) == text
     others = {name: [name] if name in parts else inner for name, inner in value.items()}
-    assert frames.filled(pieces, [_encode([name]) for name, _ in found.parts]) == _encode(others)
+    assert frames.fill(pieces, [_encode([name]) for name, _ in found.parts]) == _encode(others)
 
 
 def test_parts_that_are_kept_are_bounded_by_bytes() -> None:
     """Rule: docs/limits-server.md."""
-    kind = spec_parts._PartKind("containers[].args", lambda value: spec_parts.Part(_encode(value)))
+    kind = split_spec._PartKind("containers[].args", lambda value: split_spec.Part(_encode(value)))
     sizes = []
-    for number in range(4 * spec_parts.KEPT_BYTES // 1024):
+    for number in range(4 * split_spec.KEPT_BYTES // 1024):
         (part,) = kind.parts(_encode([f"{number} {'x' * 400}"])) or ()
         assert part.stored
         kept = [*kind._known.items(), *kind._known.before.items()]
         if number % 100 == 0:
             sizes.append(sum(len(text) + len(part.stored) for text, part in kept))
-    assert max(sizes) <= 2 * spec_parts.KEPT_BYTES
-    assert kind.parts(_encode(["x" * spec_parts.LONGEST_PART_BYTES])) is None
+    assert max(sizes) <= 2 * split_spec.KEPT_BYTES
+    assert kind.parts(_encode(["x" * split_spec.LONGEST_PART_BYTES])) is None
