@@ -13,8 +13,8 @@ from pathlib import Path
 def remove(folder: Path) -> None:
     """Removes a directory that a test made, and ends what is still in it."""
     for _ in range(200):
-        folders = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
-        for path in sorted(folders, reverse=True):
+        # Another worker may be removing it, too: os.walk passes over what has gone meanwhile.
+        for path in sorted((Path(at) for at, _, _ in os.walk(folder)), reverse=True):
             with contextlib.suppress(OSError):
                 for pid in (path / "cgroup.procs").read_text(encoding="ascii").split():
                     os.kill(int(pid), signal.SIGKILL)

@@ -51,8 +51,6 @@ _LOG = log.get("agent.report")
 _MILLI = 1000
 # One report in ten seconds is what Koordinator's limiter lets through.
 _AGAIN_SECONDS = 10.0
-# A kubelet has another configuration after a restart alone.
-_CONFIGURATION_LOOKS = 10
 
 
 class MetricReporter:
@@ -233,7 +231,6 @@ class TopologyReporter:
         self._publisher = publisher
         self._interval_seconds = interval_seconds
         self._configuration: KubeletConfiguration | None = None
-        self._looks_left = 0
         self._computed: _ComputedTopology | None = None
         self._malformed: list[str] = []
 
@@ -282,13 +279,11 @@ class TopologyReporter:
         self._malformed = malformed
 
     async def _ask_kubelet(self) -> None:
-        self._looks_left -= 1
-        if self._kubelet is None or self._looks_left > 0:
+        if self._kubelet is None:
             return
         # What it said last stays true until it restarts, and then it answers again.
         with self._supervisor.round("kubelet's configuration"):
             self._configuration = await self._kubelet.configuration()
-            self._looks_left = _CONFIGURATION_LOOKS
 
     def _allocations(self) -> dict[str, CPUSet]:
         configuration = self._configuration
