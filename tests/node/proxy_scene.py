@@ -64,7 +64,7 @@ class ProxyNode(RealNode):
         self.hooks.start()
         self.start_proxy()
 
-    def start_proxy(self, hook_seconds: float = 0.5) -> None:
+    def start_proxy(self, hook_seconds: float = 1.0) -> None:
         """Starts it, and waits until it answers.
 
         Args:
