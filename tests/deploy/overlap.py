@@ -231,8 +231,10 @@ class Overlap(Installation):
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases"
 
         def led() -> bool:
-            found = [each["spec"] for each in self._admin.items(leases)]
-            return all(each["holderIdentity"] and each["renewTime"] > gone for each in found)
+            # One that was just made, or given back, may have no holder.
+            found = [each.get("spec", {}) for each in self._admin.items(leases)]
+            renewed = [each.get("holderIdentity") and each.get("renewTime", "") for each in found]
+            return bool(renewed) and all(each and each > gone for each in renewed)
 
         until("somebody leads everywhere", led)
 
