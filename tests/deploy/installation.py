@@ -10,6 +10,8 @@ pods and services. Writes what it saw to ``FOLDER/outcome.json``.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,16 +20,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
+import pytest
 import yaml
 
 from koord.controllers.webhook.framework.default_configurations import MUTATING_NAME
 from tests.agent.machine_tree import MachineTree
+from tests.ci import IN_CI
 from tests.deploy.admin import Admin, Document, RefusedError
 from tests.deploy.chart_files import CHART, ROOT, former_chart
 from tests.deploy.helm import helm
 from tests.deploy.image import Images
 from tests.deploy.node import NAME, TestNode
 from tests.deploy.pod_network import API_ADDRESS, PodNetwork
+from tests.real.fixtures import need
 from tests.real.plane import RealControlPlane
 
 SYSTEM = "koordinator-system"
@@ -221,6 +226,14 @@ class Installation:
             "/apis/policy/v1/poddisruptionbudgets",
             "/apis/scheduling.k8s.io/v1/priorityclasses",
         ]
+
+
+def need_namespaces() -> None:
+    """Skips where a story's programs or networks of its own are not to be had; fails in CI."""
+    need("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "helm")
+    if os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which("ip"):
+        missing = "needs root, unshare and ip, for networks of its own"
+        pytest.fail(missing) if IN_CI else pytest.skip(missing)
 
 
 def played(folder: Path, former: Path, *images: Path, module: str = __name__) -> Document:

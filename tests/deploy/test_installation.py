@@ -8,17 +8,13 @@ before and after each step.
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.ci import IN_CI
 from tests.deploy.chart_files import ROOT
-from tests.deploy.installation import played
-from tests.real.fixtures import need
+from tests.deploy.installation import need_namespaces, played
 
 FORMER = Path(__file__).parent / "koord-0.1.0.tgz"
 INSTALL_SECONDS = 60
@@ -28,10 +24,7 @@ TEST_POD = ["/api/v1/pods/koord-ready"]
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the story saw."""
-    need("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "helm")
-    if os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which("ip"):
-        missing = "needs root, unshare and ip, for networks of its own"
-        pytest.fail(missing) if IN_CI else pytest.skip(missing)
+    need_namespaces()
     folder = tmp_path_factory.mktemp("installation")
     return played(folder, FORMER)
 

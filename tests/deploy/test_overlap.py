@@ -6,18 +6,14 @@ Which of them are a stand-in, `tests.deploy.overlap` says.
 
 from __future__ import annotations
 
-import os
-import shutil
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.ci import IN_CI
-from tests.deploy.installation import played
+from tests.deploy.installation import need_namespaces, played
 from tests.deploy.overlap import COMPONENTS, FORMER, NEXT, SLOTS
-from tests.real.fixtures import need
 
 ARCHIVE = Path(__file__).parent / "koord-0.1.0.tgz"
 pytestmark = pytest.mark.real
@@ -26,10 +22,7 @@ pytestmark = pytest.mark.real
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the story saw."""
-    need("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "helm")
-    if os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which("ip"):
-        missing = "needs root, unshare and ip, for networks of its own"
-        pytest.fail(missing) if IN_CI else pytest.skip(missing)
+    need_namespaces()
     folder = tmp_path_factory.mktemp("overlap")
     return played(folder, ARCHIVE, module="tests.deploy.overlap")
 

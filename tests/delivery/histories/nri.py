@@ -17,7 +17,7 @@ from koord.delivery.nri.plugin import MOST_REQUEST_SECONDS
 from koord.delivery.policy import DeliveryPolicy
 from tests.delivery.histories import noise
 from tests.delivery.nri.test_plugin import LIMITS, Setting, batch, made, sandbox
-from tests.delivery.nri.wire import PLUGIN, RUNTIME, SERVICE, frame, message, parsed
+from tests.delivery.nri.wire import PLUGIN, RUNTIME, SERVICE, Pipe, frame, message, parsed
 from tests.kube.harness import run_virtual
 
 _ANSWERS = {
@@ -32,17 +32,6 @@ _SETTLE_SECONDS = MOST_REQUEST_SECONDS
 _CONNECTION_MESSAGES = 60
 
 
-class _Pipe:
-    def __init__(self) -> None:
-        self.written = b""
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    async def drain(self) -> None:
-        await asyncio.sleep(0)
-
-
 class _Runtime:
     """One connection; what it asked in order is to be answered.
 
@@ -53,7 +42,7 @@ class _Runtime:
 
     def __init__(self, setting: Setting, draw: Random) -> None:
         self._draw = draw
-        self._reader, self._pipe = asyncio.StreamReader(), _Pipe()
+        self._reader, self._pipe = asyncio.StreamReader(), Pipe()
         plugin = setting.with_policy(DeliveryPolicy())
         self.connection = RuntimeConnection(
             self._reader, cast("asyncio.StreamWriter", self._pipe), plugin.handle

@@ -30,7 +30,7 @@ from koord.delivery.nri.ttrpc import (
     result_of,
 )
 from koord.delivery.proto import types_of
-from tests.delivery.nri.wire import PLUGIN, RUNTIME, call, frame, message, parsed
+from tests.delivery.nri.wire import PLUGIN, RUNTIME, Pipe, call, frame, message, parsed
 
 MESSAGES = st.lists(
     st.builds(TtrpcMessage, st.integers(0, 2**32 - 1), st.integers(0, 255), st.binary(max_size=40)),
@@ -82,19 +82,6 @@ def test_unknown_fields_stay_in_a_message() -> None:
 def test_a_line_that_is_no_field_is_refused() -> None:
     with pytest.raises(ValueError, match="M: got '  oops', expected a field"):
         types_of("m.proto", "package x;\nmessage M {\n  oops\n}\n")
-
-
-class Pipe:
-    """A writer that keeps what is written."""
-
-    def __init__(self) -> None:
-        self.written = b""
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    async def drain(self) -> None:
-        await asyncio.sleep(0)
 
 
 def served(*pieces: bytes, handler: Any = None) -> list[tuple[int, int, int, bytes]]:

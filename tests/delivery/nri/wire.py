@@ -49,6 +49,19 @@ def parsed(data: bytes) -> list[tuple[int, int, int, bytes]]:
     return found
 
 
+class Pipe:
+    """A writer that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written = b""
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+
 class FakeRuntime:
     """Listens, takes plugins in, and calls them.
 
