@@ -11,6 +11,13 @@ from tests.real.binaries import KUBERNETES
 _QOS = "koordinator.sh/qosClass"
 
 
+def check_profiled(pod: Any, qos: str, priority: str) -> None:
+    """That a profile has given a pod its class, its priority and its scheduler."""
+    assert pod["metadata"]["labels"][_QOS] == qos
+    assert pod["spec"]["priorityClassName"] == priority
+    assert pod["spec"]["schedulerName"] == "koord-scheduler"
+
+
 class Judgement:
     """Tests of figures, for a class of tests to inherit; ``seen`` is a fixture of its module.
 
@@ -39,10 +46,7 @@ class Judgement:
             ("web", "LS", "koord-prod"),
             ("batch", "BE", "koord-batch"),
         ):
-            pod = seen[name]
-            assert pod["metadata"]["labels"][_QOS] == qos
-            assert pod["spec"]["priorityClassName"] == priority
-            assert pod["spec"]["schedulerName"] == "koord-scheduler"
+            check_profiled(seen[name], qos, priority)
         amounts = seen["batch"]["spec"]["containers"][0]["resources"]
         assert amounts["requests"]["kubernetes.io/batch-cpu"] == "1k"
         assert "cpu" not in amounts["limits"]

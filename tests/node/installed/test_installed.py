@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.deploy.chart_files import ROOT
+from tests.node.cluster.judgement import check_profiled
 from tests.node.enter import MissingNodeError, hierarchies, run_inside
 from tests.node.installed.control_plane import STORY_SECONDS
 from tests.node.packages import MissingPackageError, find
@@ -21,7 +22,6 @@ _PROGRAMS = (
     "containerd", "containerd-shim-runc-v2", "ctr", "etcd", "helm", "kube-apiserver",
     "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet",
 )  # fmt: skip
-_QOS = "koordinator.sh/qosClass"
 _COMPONENTS = {"koord-descheduler", "koord-manager", "koord-scheduler", "koordlet"}
 # DAC_OVERRIDE, KILL, SYS_PTRACE, PERFMON.
 _CAPABILITIES = (1, 5, 19, 38)
@@ -80,10 +80,7 @@ def test_profiles_change_the_pods_of_plain_manifests(seen: Any) -> None:
         ("report", "BE", "koord-batch"),
         ("tally", "BE", "koord-batch"),
     ):
-        pod = seen[name]
-        assert pod["metadata"]["labels"][_QOS] == qos
-        assert pod["spec"]["priorityClassName"] == priority
-        assert pod["spec"]["schedulerName"] == "koord-scheduler"
+        check_profiled(seen[name], qos, priority)
     amounts = seen["report"]["spec"]["containers"][0]["resources"]
     assert amounts["requests"]["kubernetes.io/batch-cpu"] == "500"
 
