@@ -155,7 +155,7 @@ class Traffic:
         placed = [pod["metadata"] for pod in found if pod["spec"].get("nodeName")]
         self.most = max(self.most, len(placed))
         placed.sort(key=lambda metadata: int(metadata["name"].rpartition("-")[2]))
-        for metadata in placed[: len(placed) - keep]:
+        for metadata in placed[: max(len(placed) - keep, 0)]:
             self._admin.delete(f"{DEFAULT}/pods/{metadata['name']}", gracePeriodSeconds=0)
         return [pod["metadata"]["name"] for pod in found if not pod["spec"].get("nodeName")]
 

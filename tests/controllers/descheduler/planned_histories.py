@@ -88,10 +88,11 @@ class PlannedChecks(Checks):
         """A pod that a plan moves goes once its place is held elsewhere."""
         super().before_eviction(name)
         pod = self.stored.get(Pod, name, "default")
-        for job in self.stored.all(PodMigrationJob):
-            ref = job.spec.pod_ref
-            own = pod and ref is not None and ref.uid == pod.metadata.uid and is_open(job)
-            if own and pod and keys.PLANNED_NODE in job.metadata.annotations:
+        own = [job for job in self.stored.all(PodMigrationJob) if pod and _is_open_for(job, pod)]
+        # One that waits while another moves the pod has no part in it.
+        movers = [job for job in own if job.status.phase == "Running"] or own
+        for job in movers:
+            if pod and keys.PLANNED_NODE in job.metadata.annotations:
                 self._check_place(job, pod)
 
     def _check_place(self, job: PodMigrationJob, pod: Pod) -> None:
@@ -281,6 +282,11 @@ def live(seed: int, steps: int) -> tuple[FaultPlan, int]:
         plan, checks = world.play(seed, steps), world.history.checks
         assert isinstance(checks, PlannedChecks)
         return plan, checks.planned
+
+
+def _is_open_for(job: PodMigrationJob, pod: Pod) -> bool:
+    ref = job.spec.pod_ref
+    return ref is not None and ref.uid == pod.metadata.uid and is_open(job)
 
 
 def _stays(pod: Pod) -> bool:
