@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -187,31 +187,38 @@ KOORD_KINDS: dict[str, Callable[[int], Parts]] = {
 """The same for what koord's profile alone knows, over nodes that have it; for all of them what
 containers request is each pod's own."""
 
-CASES = (*KINDS, "zipf", *KOORD_KINDS)
-"""All cases; ``zipf`` is the mix."""
+CASES = (*KINDS, "zipf", "turns", *KOORD_KINDS)
+"""All cases; ``zipf`` is the mix, ``turns`` its workloads one after the other, again and again."""
 
 
-def documents(case: str, pods: int, seed: int = SEED) -> Iterator[bytes]:
+def documents(
+    case: str, pods: int, seed: int = SEED, workloads: int = WORKLOADS
+) -> Iterator[bytes]:
     """Pending pods as JSON.
 
     Args:
         case: one of :data:`CASES`.
         pods: how many.
         seed: of the mix.
+        workloads: how many there are in ``zipf`` and ``turns``.
     """
     make = KINDS.get(case) or KOORD_KINDS.get(case)
-    numbers = range(pods) if make is not None else _mixed(pods, random.Random(seed))
+    numbers: Iterable[int] = range(pods)
+    if case == "zipf":
+        numbers = _mixed(pods, workloads, random.Random(seed))
+    elif case == "turns":
+        numbers = (index % workloads for index in range(pods))
     for index, number in enumerate(numbers):
         labels, spec = (make or _workload)(number)
         yield _document(index, labels, spec)
 
 
-def _mixed(pods: int, draw: random.Random) -> Iterator[int]:
+def _mixed(pods: int, workloads: int, draw: random.Random) -> Iterator[int]:
     """Numbers of workloads: few often, most seldom; beyond them numbers that come once."""
-    weights = [1 / rank**_ZIPF for rank in range(1, WORKLOADS + 1)]
-    often = draw.choices(range(WORKLOADS), weights, k=pods)
+    weights = [1 / rank**_ZIPF for rank in range(1, workloads + 1)]
+    often = draw.choices(range(workloads), weights, k=pods)
     for index, number in enumerate(often):
-        yield WORKLOADS + index if draw.random() < NEW_SHAPES else number
+        yield workloads + index if draw.random() < NEW_SHAPES else number
 
 
 def _document(index: int, labels: dict[str, str], spec: dict[str, Any]) -> bytes:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from benchmarks.diverse_pods import CASES, KOORD_KINDS, SEED, ZONE, ZONES, documents
+from benchmarks.diverse_pods import CASES, KOORD_KINDS, SEED, WORKLOADS, ZONE, ZONES, documents
 from benchmarks.scheduler_profile import Shipped
 from benchmarks.scheduler_restart import Split
 from koord.api.kinds.pod import Pod
@@ -105,10 +105,11 @@ def place(stock: Stock, pods: Iterable[Pod], split: Split | None = None) -> None
         split.add("hold", held - decided)
 
 
-def _drawn(case: str, pods: int, before: int | None) -> tuple[list[bytes], int]:
+def _drawn(case: str, pods: int, before: int | None, workloads: int) -> tuple[list[bytes], int]:
     """Pods, and how many of them come before those that are measured."""
     warm = max(1, pods // 10) if before is None else before
-    return list(documents(case, pods if before is None else before + pods)), warm
+    whole = pods if before is None else before + pods
+    return list(documents(case, whole, workloads=workloads)), warm
 
 
 def measure_stock(
@@ -118,10 +119,11 @@ def measure_stock(
     around: Any = nullcontext,
     share: bool = True,
     before: int | None = None,
+    workloads: int = WORKLOADS,
 ) -> Split:
     """By stage, what the stock plugins take."""
     stock, watch = stock_cluster(nodes, case), Watch(share)
-    bodies, warm = _drawn(case, pods, before)
+    bodies, warm = _drawn(case, pods, before, workloads)
     place(stock, watch.pods(bodies[:warm]))
     collect_rarely()
     split = Split()
@@ -140,13 +142,14 @@ def measure_shipped(
     around: Any = nullcontext,
     share: bool = True,
     before: int | None = None,
+    workloads: int = WORKLOADS,
 ) -> Split:
     """The same of the shipped profile, with the queue, the loop and the binding."""
 
     async def run() -> Split:
         made = Shipped(_CLUSTERS.get(case, "shipped"), nodes)
         watch = Watch(share)
-        bodies, warm = _drawn(case, pods, before)
+        bodies, warm = _drawn(case, pods, before, workloads)
         await made.place_pods(watch.pods(bodies[:warm]))
         collect_rarely()
         split = Split()
@@ -217,6 +220,7 @@ def main() -> None:
     parser.add_argument("--case", choices=CASES, nargs="+", default=list(CASES))
     parser.add_argument("--calls", type=int, default=0, help="profile, print so many functions")
     parser.add_argument("--before", type=int, help="pods that are placed before (a tenth)")
+    parser.add_argument("--workloads", type=int, default=WORKLOADS, help="of zipf and turns")
     parser.add_argument("--apart", action="store_true", help="pods whose equal parts are not one")
     options = parser.parse_args()
     around = (lambda: _Calls(options.calls)) if options.calls else nullcontext
@@ -226,8 +230,9 @@ def main() -> None:
             if profile == "stock" and case in KOORD_KINDS:
                 continue
             split = MEASURES[profile](
-                case, options.nodes, options.pods, around, not options.apart, options.before
-            )
+                case, options.nodes, options.pods, around, not options.apart, options.before,
+                options.workloads,
+            )  # fmt: skip
             each = {name: s / split.pods * 1e6 for name, s in split.seconds.items()}
             stages = ", ".join(f"{name} {us:.1f}" for name, us in each.items())
             rate = 1e6 / (sum(each.values()) - each["decode"])
