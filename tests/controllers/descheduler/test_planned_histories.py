@@ -33,6 +33,11 @@ def test_a_gang_that_has_begun_to_go_goes_on(seed: int) -> None:
     live(seed, 25)
 
 
+def test_a_pod_that_a_user_moves_is_not_the_plans() -> None:
+    """A user's job runs for a pod while a plan's job for it waits."""
+    live(9049, 25)
+
+
 def _no_others(patch: pytest.MonkeyPatch) -> None:
     """Moves that are under way count for nothing."""
     patch.setattr(CurrentCluster, "under_way", lambda self, namespace=None: iter(()))
