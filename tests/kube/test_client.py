@@ -87,6 +87,8 @@ LINES: list[tuple[Callable[[Client], Awaitable[Any]], str, str, dict[str, str]]]
      "/api/v1/namespaces/b/pods/a/status", {"fieldManager": "koord", "dryRun": "All"}),
     (lambda c: c.create(pod("a"), kind=PODS, field_validation="Strict"), "POST",
      "/api/v1/namespaces/default/pods", {"fieldManager": "koord", "fieldValidation": "Strict"}),
+    (lambda c: c.post(pod("a"), kind=PODS, dry_run=True), "POST",
+     "/api/v1/namespaces/default/pods", {"fieldManager": "koord", "dryRun": "All"}),
     (lambda c: c.update_status(pod("a"), kind=PODS, field_manager="me"), "PUT",
      "/api/v1/namespaces/default/pods/a/status", {"fieldManager": "me"}),
     (lambda c: c.apply(pod("a"), kind=PODS, force=True), "PATCH",
@@ -155,6 +157,16 @@ def test_what_is_written_says_what_it_is() -> None:
         "metadata": {"name": "a", "namespace": "b"},
         "data": {"k": "v"},
     }
+
+
+def test_of_what_is_posted_the_answer_is_not_read() -> None:
+    value = ConfigMap(metadata=ObjectMeta(name="a", namespace="b"))
+    result, transport = does(lambda c: c.post(value), Response(201, b"no JSON"))
+    assert result is None
+    sent = json.loads(transport.requests[0].body)
+    assert (sent["kind"], sent["metadata"]) == ("ConfigMap", {"name": "a", "namespace": "b"})
+    error, tries = refused(lambda c: c.post(value), failure(403))
+    assert (error.http_status, tries) == (403, 1)
 
 
 def test_a_given_kind_fills_in_what_a_value_does_not_say() -> None:

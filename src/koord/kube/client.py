@@ -30,12 +30,12 @@ from koord.kube.requests.subresources import Scale, binding, delete_options, evi
 from koord.kube.transport.messages import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from koord.base.metrics import MetricRegistry
     from koord.kube.dry_run import DryRun
     from koord.kube.requests.retry import RetryPolicy
-    from koord.kube.transport.messages import Transport
+    from koord.kube.transport.messages import Response, Transport
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Object | Document)
@@ -92,6 +92,14 @@ class Client(ReadClient):
         kind = kind_of_object(value, options.get("kind"))
         _, namespace = place_of(value, kind, namespace)
         return await self._write("POST", collection_path(kind, namespace), kind, value, options)
+
+    async def post(
+        self, value: Object | Document, namespace: str = "", **options: Unpack[WriteOptions]
+    ) -> None:
+        """Creates an object of which nobody asks how it is stored; arguments as of create."""
+        kind = kind_of_object(value, options.get("kind"))
+        _, namespace = place_of(value, kind, namespace)
+        await self._send("POST", collection_path(kind, namespace), kind, value, options)
 
     async def update(
         self, value: S, namespace: str = "", subresource: str = "", **options: Unpack[WriteOptions]
@@ -279,14 +287,18 @@ class Client(ReadClient):
     async def _write(
         self, method: str, path: str, kind: Kind, value: S, options: WriteOptions
     ) -> S:
-        typed = isinstance(value, Object)
+        answer = await self._send(method, path, kind, value, options)
+        into: Any = type(value) if isinstance(value, Object) else dict
+        stored: S = await decoded(decoder_of(kind, into), answer.body)
+        return stored
+
+    def _send(
+        self, method: str, path: str, kind: Kind, value: Object | Document, options: WriteOptions
+    ) -> Coroutine[Any, Any, Response]:
         body = codec.to_json(whole(value, kind))
         request = Request(method, path, self._write_query(options), body)
         repeatable = method == "PUT" and _has_version(value)
-        answer = await self._calls.send(request, kind, repeatable, options.get("timeout_seconds"))
-        into: Any = type(value) if typed else dict
-        stored: S = await decoded(decoder_of(kind, into), answer.body)
-        return stored
+        return self._calls.send(request, kind, repeatable, options.get("timeout_seconds"))
 
     async def _patch(
         self,

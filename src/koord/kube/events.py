@@ -228,7 +228,7 @@ class EventRecorder:
                     raise
             else:
                 return
-        await self._client.create(event)
+        await self._client.post(event)
 
     def _warn(self, correlated: CorrelationResult, error: Exception) -> None:
         told = log.fields(event=correlated.event.title, error=one_line(str(error)))

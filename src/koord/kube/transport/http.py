@@ -12,6 +12,7 @@ import os
 import re
 import ssl
 import weakref
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
@@ -409,7 +410,13 @@ class HttpStream:
 
 
 def _target(request: Request) -> str:
-    return f"{request.path}?{urlencode(request.query)}" if request.query else request.path
+    return f"{request.path}?{_encoded(request.query)}" if request.query else request.path
+
+
+# All writes of a component have the same few.
+@lru_cache(maxsize=64)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    return urlencode(query)
 
 
 def _warnings(headers: Sequence[str]) -> tuple[str, ...]:
