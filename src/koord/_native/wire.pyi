@@ -172,3 +172,17 @@ class Assembly(Part):
         before: Callable[[Any], Any],
         last: LastStates | None = None,
     ) -> tuple[bytes, list[Any]] | None: ...
+
+@final
+class SplitObject:
+    frame: bytes
+    parts: list[tuple[str, bytes]]
+    noted: tuple[str, ...]
+    def pieces(self) -> list[bytes]: ...
+
+@final
+class Splitter:
+    def __init__(self, parts: Iterable[str], noted: Iterable[str] = ()) -> None: ...
+    def split(self, text: bytes) -> SplitObject | None: ...
+    @staticmethod
+    def items(text: bytes) -> list[bytes] | None: ...

@@ -71,7 +71,7 @@ class Options:
         rbac: roles say who may what; without, everybody who gets in may do everything.
         seed: of uids and generated names; None for a fresh one.
         controllers: coroutine functions that run while the server does.
-        further: by path prefix, APIs that are not stored.
+        further: by path prefix, which is a group below ``/apis/``, APIs that are not stored.
         webhooks: how webhooks are reached; services in this process are registered there.
         notices: by storage, e.g. ``ingresses.networking.k8s.io``, the ``Warning`` that whoever
             creates an object there is given.

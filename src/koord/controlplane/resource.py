@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from koord.api.patching.shapes import Shape
-    from koord.controlplane.frames import SplitObject
+    from koord.kernels.splitter import SplitObject
     from koord.kube.errors import StatusCause
 
 

@@ -74,7 +74,7 @@ class Server:
         clock: for creation times and ages.
         random: for uids and generated names.
         handlers: of subresources with rules of their own.
-        further: by path prefix, APIs that are not stored.
+        further: by path prefix, which is a group below ``/apis/``, APIs that are not stored.
         notices: by storage, what whoever creates an object there is warned of.
         worker: does what large objects cost; None does it at once.
         rbac: whether roles say who may what.
@@ -162,14 +162,15 @@ class Server:
 
     async def _route(self, request: Request) -> Response | WatchCursor:
         path = request.path
-        page = self.pages.get(path.rstrip("/") or "/")
-        if page is not None:
-            return await page(request)
-        for prefix, serve in self.virtual_apis.items():
-            if path == prefix or path.startswith(f"{prefix}/"):
-                return await serve(request)
-        if path.startswith("/openapi/"):
-            return await self._openapi.serve(request)
+        if not path.startswith("/api/"):  # There is nothing there but what is stored.
+            page = self.pages.get(path.rstrip("/") or "/")
+            if page is not None:
+                return await page(request)
+            for prefix, serve in self.virtual_apis.items():
+                if path == prefix or path.startswith(f"{prefix}/"):
+                    return await serve(request)
+            if path.startswith("/openapi/"):
+                return await self._openapi.serve(request)
         if path.rstrip("/").count("/") <= 2:
             return self._discover(request)
         route = routes.parse(path)

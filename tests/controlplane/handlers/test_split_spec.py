@@ -12,13 +12,13 @@ import copy
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from koord.controlplane import frames
 from koord.controlplane.embedded import EmbeddedControlPlane, Options
 from koord.controlplane.kinds.pod import split_spec
+from koord.kernels.splitter import Splitter
 from koord.kube.transport.messages import Request
 from tests.contract.api import Document
 from tests.controlplane.goldens import case_files, cases
@@ -194,17 +194,6 @@ async def _are_put_together(before: list[Request], requests: list[Request]) -> l
         return [repeat is not None and repeat.template is not None for repeat in found]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"a":1,"a":2}', '{"a": 1}', ' {"a":1}', '{"a":1 ,"b":2}', '{"\\u0061":1}', "{}", "[]",
-        '{"a":[1,2], "b":3}', '{"é":1}', '{"a":1', "", "null", '{"b":{"c":1},"b":{"c":1}}',
-    ],
-)  # fmt: skip
-def test_a_text_that_says_more_is_not_split(text: str) -> None:
-    assert frames.split(text.encode(), ("a",)) is None
-
-
 @given(
     st.dictionaries(st.sampled_from("abcd"), st.lists(st.integers()) | st.text()),
     st.sets(st.sampled_from("abcd")),
@@ -212,7 +201,7 @@ def test_a_text_that_says_more_is_not_split(text: str) -> None:
 def test_an_object_is_put_together_again(value: Document, parts: set[str]) -> None:
     """With other parts in place of its own it is the object that has those."""
     text = _encode(value)
-    found = frames.split(text, parts)
+    found = Splitter(parts).split(text)
     if not value:
         assert found is None
         return

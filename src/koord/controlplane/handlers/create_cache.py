@@ -22,8 +22,8 @@ from koord.controlplane.schema.builtin.core_schema import metadata_of
 if TYPE_CHECKING:
     from koord.base.documents import Document
     from koord.controlplane.extension import Admission, AdmissionGenerations
-    from koord.controlplane.frames import Frame, SplitObject
     from koord.controlplane.resource import Resource, StoredParts
+    from koord.kernels.splitter import SplitObject
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class RepeatedCreate(msgspec.Struct, gc=False):
     split: SplitObject | None = None
 
     @property
-    def frame_key(self) -> tuple[str, str, Frame] | None:
+    def frame_key(self) -> tuple[str, str, bytes] | None:
         """Of the template of its frame: storage, namespace, frame; None for a spec without."""
         return (*self.key[:2], self.split.frame) if self.split is not None else None
 
@@ -144,7 +144,7 @@ class CreateCache:
         self._admission = admission
         self._kept = kept
         self._known: dict[tuple[str, str, bytes], CreateTemplate] = {}
-        self._frames: dict[tuple[str, str, Frame], FrameTemplate] = {}
+        self._frames: dict[tuple[str, str, bytes], FrameTemplate] = {}
         self._seen: set[int] = set()
 
     def lookup(self, resource: Resource, namespace: str, body: bytes) -> RepeatedCreate | None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _LONGEST_BASE = 58
+# Of a UUID's 128 bits (RFC 9562, 5.4), those of version and variant are fixed.
+_RANDOM_BITS = (1 << 128) - 1 - (0xF << 76) - (0x3 << 62)
+_VERSION_4 = (0x4 << 76) + (0x2 << 62)
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 _OF_THE_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -159,9 +162,8 @@ def generated(base: str, random: random.Random) -> str:
 
 def new_uid(random: random.Random) -> str:
     """A version 4 UUID."""
-    digits = f"{random.getrandbits(128):032x}"
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+    digits = f"{random.getrandbits(128) & _RANDOM_BITS | _VERSION_4:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def _omit_empty(metadata: dict[str, Any]) -> None:

@@ -41,11 +41,12 @@ from koord.controlplane.kinds.validation.object_meta import check_labels
 from koord.controlplane.kinds.validation.scheduling import check_affinity, check_spread
 from koord.controlplane.resource import StoredParts
 from koord.controlplane.schema.builtin.core_schema import PartSchema, core_schema
+from koord.kernels.splitter import Splitter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from koord.controlplane.frames import Frame, SplitObject
+    from koord.kernels.splitter import SplitObject
 
 LONGEST_PART_BYTES = 4 << 10
 KEPT_BYTES = 1 << 20
@@ -54,7 +55,7 @@ _ENTRY_BYTES = 512  # what is kept of a part beside its texts
 _NONE: frozenset[str] = frozenset()
 # Where these are there, parts do not stand for themselves: what containers request is added up,
 # and their ports become the host's.
-_WHOLE = frozenset(("resources", "hostNetwork", "ephemeralContainers"))
+_WHOLE = ("resources", "hostNetwork", "ephemeralContainers")
 _ACCOUNTS = ("serviceAccountName", "serviceAccount")
 
 _encode = msgspec.json.Encoder().encode
@@ -90,8 +91,10 @@ def split(spec: bytes) -> SplitObject | None:
     Args:
         spec: JSON of an object.
     """
-    found = frames.split(spec, _KINDS)
-    return found if found is not None and _WHOLE.isdisjoint(found.frame[0]) else None
+    found = _splitter.split(spec)
+    if found is None or any(name in _WHOLE for name in found.noted):
+        return None
+    return found
 
 
 def stored_parts(spec: SplitObject) -> StoredParts | None:
@@ -109,7 +112,7 @@ def stored_parts(spec: SplitObject) -> StoredParts | None:
             volumes = found
         elif kind.of_containers:
             containers += found
-    if not _fit(containers, volumes, spec.frame[0]):
+    if not _fit(containers, volumes, spec.noted):
         return None
     return StoredParts(texts, _status(qos_of([part.amounts for part in containers])))
 
@@ -119,7 +122,7 @@ def _status(qos_class: str) -> bytes:
     return _encode({"phase": "Pending", "qosClass": qos_class})
 
 
-def _fit(containers: list[Part], volumes: list[Part], members: tuple[str, ...]) -> bool:
+def _fit(containers: list[Part], volumes: list[Part], noted: tuple[str, ...]) -> bool:
     """Whether no name stands twice, all volumes are there, and their tokens are somebody's."""
     there = {part.name for part in volumes}
     if len(there) != len(volumes) or len({part.name for part in containers}) != len(containers):
@@ -128,7 +131,7 @@ def _fit(containers: list[Part], volumes: list[Part], members: tuple[str, ...]) 
         if not part.mounts <= there:
             return False
     for part in volumes:
-        if part.has_token and not any(name in members for name in _ACCOUNTS):
+        if part.has_token and not any(name in noted for name in _ACCOUNTS):
             return False
     return True
 
@@ -166,9 +169,10 @@ class _PartKind:
         self.of_containers = bool(inner)
         self._is_list = path.endswith("[]")
         self._path, self._read, self._inner = path, read, inner or {}
+        self._splitter = Splitter(self._inner)
         self._known: _Recent[bytes, Part] = _Recent()
         # Of parts with parts of their own: what stands around these, and the first such part.
-        self._frames: _Recent[Frame, tuple[list[bytes], Part]] = _Recent()
+        self._frames: _Recent[bytes, tuple[list[bytes], Part]] = _Recent()
 
     @cached_property
     def _schema(self) -> PartSchema:
@@ -182,7 +186,7 @@ class _PartKind:
 
     def parts(self, text: bytes) -> list[Part] | None:
         """The parts of a member with this text; None if something may be wrong with one."""
-        texts = frames.items(text) if self._is_list else [text]
+        texts = Splitter.items(text) if self._is_list else [text]
         if texts is None:
             return None
         found: list[Part] = []
@@ -216,7 +220,7 @@ class _PartKind:
 
     def _put_together(self, text: bytes) -> Part | None:
         """A part of its frame and its own parts, if these are good and the frame came before."""
-        sent = frames.split(text, self._inner)
+        sent = self._splitter.split(text)
         if sent is None:
             return None
         texts, amounts, mounts = [], b"", None
@@ -326,3 +330,4 @@ _KINDS = _by_name(
     _PartKind("nodeSelector", _reading(check_labels)),
     _PartKind("hostname", _reading(_check_hostname)),
 )
+_splitter = Splitter(_KINDS, (*_WHOLE, *_ACCOUNTS))

@@ -24,8 +24,8 @@ from koord.controlplane.resource import Strategy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from koord.controlplane.frames import SplitObject
     from koord.controlplane.resource import Context, StoredParts
+    from koord.kernels.splitter import SplitObject
     from koord.kube.errors import StatusCause
 
 

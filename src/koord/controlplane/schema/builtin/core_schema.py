@@ -45,7 +45,8 @@ def metadata_of(text: msgspec.Raw) -> dict[str, Any] | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     encoded = _encode(value)
-    if memoryview(text) != encoded:  # Something may be repeated or unknown.
+    # Something may be repeated or unknown. Of a view bytes would be compared one by one.
+    if bytes(text) != encoded:
         return None
     if b"null" in encoded:
         value = {key: inner for key, inner in value.items() if inner is not None}
