@@ -34,13 +34,9 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clocks."""
 
-    def wall_seconds(self) -> float:
-        """Seconds since the Unix epoch."""
-        return time.time()
-
-    def monotonic_seconds(self) -> float:
-        """Seconds since the machine started."""
-        return time.monotonic()
+    # Read several times a pod: without a call of Python's.
+    wall_seconds = staticmethod(time.time)
+    monotonic_seconds = staticmethod(time.monotonic)
 
 
 class VirtualClock:

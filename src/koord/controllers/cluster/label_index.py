@@ -136,7 +136,7 @@ def tokens_of(namespace: str, labels: Mapping[str, str]) -> tuple[LabelToken, ..
 
 
 class ShapesByLabel:
-    """Shapes by the tokens that they have. Several may keep them in one: each says what it has.
+    """Shapes by the tokens that they have.
 
     A shape is put under its tokens when somebody asks for shapes: many come and go between two
     questions, and where no pod has a selector nobody asks.
@@ -147,20 +147,15 @@ class ShapesByLabel:
         self._namespaces: dict[int, str] = {}
         # The labels of those that are not under their tokens yet.
         self._waiting: dict[int, Mapping[str, str]] = {}
-        # Of those that more than one has, how many have them besides.
-        self._others: dict[int, int] = {}
 
     def add(self, number: int, namespace: str, labels: Mapping[str, str]) -> None:
-        """A shape is there from now on; as often as it is removed again.
+        """A shape is there from now on, until it is removed.
 
         Args:
             number: its id.
             namespace: of its pods.
             labels: of its pods; not to be changed until it is removed.
         """
-        if number in self._namespaces:
-            self._others[number] = self._others.get(number, 0) + 1
-            return
         self._namespaces[number] = namespace
         self._waiting[number] = labels
         if len(self._waiting) >= _MOST_WAITING:
@@ -179,11 +174,6 @@ class ShapesByLabel:
 
     def remove(self, number: int, labels: Mapping[str, str]) -> None:
         """The exact inverse."""
-        others = self._others.pop(number, 0)
-        if others:
-            if others > 1:
-                self._others[number] = others - 1
-            return
         namespace = self._namespaces.pop(number)
         if self._waiting.pop(number, None) is not None:
             return

@@ -378,6 +378,7 @@ class Shapes:
         budgets = SizeBudget(size), SizeBudget(size // 3)
         self._by_text: TieredTable[bytes, PodShape] = TieredTable(limit, *budgets)
         self._last: tuple[Pod, PodShape] | None = None
+        self._last_info: PodInfo | None = None
         self._latest: tuple[tuple[Any, ...], tuple[Any, ...], PodShape] | None = None
         self._page: tuple[list[Pod], list[PodInfo]] = [], []
         # The parts are kept beside what is made of them, so that an identity is not used again.
@@ -391,8 +392,12 @@ class Shapes:
         self._by_parts = TieredTable(limit, *budgets)
 
     def info(self, pod: Pod) -> PodInfo:
-        """A pod with its shape."""
-        return PodInfo(pod, self.of(pod))
+        """A pod with its shape; who asks for the same pod again gets the same, as long as nothing
+        has become of it."""
+        last = self._last_info
+        if last is None or last.pod is not pod or last.row >= 0 or last.allocations or last.decided:
+            last = self._last_info = PodInfo(pod, self.of(pod))
+        return last
 
     def infos(self, pods: list[Pod]) -> list[PodInfo]:
         """Pods with their shapes; who asks for the same list again gets the same."""

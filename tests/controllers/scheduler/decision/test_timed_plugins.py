@@ -13,7 +13,12 @@ import pytest
 
 from koord.base.errors import KoordError
 from koord.controllers.scheduler.debug.flags import DebugFlags
-from koord.controllers.scheduler.decision.timed_plugins import EVERY, LEAST_SECONDS, status_of
+from koord.controllers.scheduler.decision.timed_plugins import (
+    EVERY,
+    LEAST_SECONDS,
+    SHARE,
+    status_of,
+)
 from koord.controllers.scheduler.endpoints import SchedulerEndpoints
 from koord.controllers.scheduler.framework.plugin import PostFilterResult
 from koord.controllers.scheduler.framework.rejection import Rejection
@@ -56,6 +61,28 @@ def test_every_tenth_attempt_is_timed_and_decided_alike() -> None:
             name = "scheduler_framework_extension_point_duration_seconds_count"
             labels = f'extension_point="{point}",profile="koord-scheduler",status="Success"'
             assert found[f"{name}{{{labels}}}"] == 25 // EVERY
+
+    asyncio.run(run())
+
+
+def test_timed_attempts_have_a_share_of_the_time() -> None:
+    async def run() -> None:
+        pods = [pod(f"p{i:03}", cpu="1m") for i in range(260)]
+        made, _, clock, _ = scheduler(points(), [node("a", cpu="64", pods="300")], pods)
+        # So long every attempt takes.
+        made.loop.observe(lambda decision, message: clock.advance(LEAST_SECONDS))
+        name = "scheduler_framework_extension_point_duration_seconds_count"
+        labels = 'extension_point="Filter",profile="koord-scheduler",status="Success"'
+
+        def timed(attempts: int) -> float:
+            for _ in range(attempts):
+                assert made.loop.schedule(5.0, 1) == 1
+            return exposed(made).get(f"{name}{{{labels}}}", 0)
+
+        assert timed(EVERY) == 1
+        assert timed(SHARE - 1) == 1
+        assert timed(2) == 2
+        assert timed(SHARE + 1) == 3
 
     asyncio.run(run())
 

@@ -239,6 +239,8 @@ class SchedulingLoop:
         finally:
             self.deciding = None
         seconds = self._since(started)
+        if self._times.complete:
+            self._sampler.took(started, seconds)
         self.monitor.ended(queued.profile, info.key, seconds)
         if seconds > slow_attempts.SLOW_SECONDS:
             self._was_slow(queued, seconds)

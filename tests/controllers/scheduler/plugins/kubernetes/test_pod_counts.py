@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given
@@ -22,6 +23,7 @@ from tests.controllers.scheduler.pods import node, pod
 from tests.controllers.scheduler.stock import Stock
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
+MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 APPS, NAMESPACES, ROWS = ["a", "b", "c"], ["default", "other"], 3
 SELECTORS = [
     {"matchLabels": {"app": "a"}},
@@ -34,9 +36,10 @@ SELECTORS = [
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("pod"), st.sampled_from([*APPS, None]), st.sampled_from(NAMESPACES),
-                  st.integers(0, ROWS - 1)),
+                  st.integers(0, ROWS - 1), st.booleans()),
         st.tuples(st.just("gone"), st.integers(0, 99)),
-        st.tuples(st.just("use"), st.integers(0, len(SELECTORS) - 1), st.sampled_from(NAMESPACES)),
+        st.tuples(st.just("use"), st.integers(0, len(SELECTORS) - 1), st.sampled_from(NAMESPACES),
+                  st.booleans()),
         st.tuples(st.just("release"), st.integers(0, 99)),
     ),
     max_size=30,
@@ -47,31 +50,40 @@ STEPS = st.lists(
 def test_counts_are_those_of_a_plain_count(steps: list[tuple[Any, ...]]) -> None:
     counts, shapes, numbers = PodCounts(), Shapes(), itertools.count()
     placed: list[tuple[int, PodInfo]] = []
-    used: list[tuple[int, str]] = []
-    row_counts: dict[tuple[int, str], Any] = {}
+    used: list[tuple[int, str, bool]] = []
+    row_counts: dict[tuple[int, str, bool], Any] = {}
     for what, *rest in steps:
         if what == "pod":
-            app, namespace, row = rest
+            app, namespace, row, terminating = rest
             labels = {} if app is None else {"app": app}
             made = shapes.info(pod(f"p{next(numbers)}", labels=labels, namespace=namespace))
+            made.pod.metadata.deletion_timestamp = MOMENT if terminating else None
             counts.pod_added(row, made)
             placed.append((row, made))
         elif what == "gone" and placed:
-            counts.pod_removed(*placed.pop(rest[0] % len(placed)))
+            row, made = placed.pop(rest[0] % len(placed))
+            if rest[0] % 2:
+                made.pod.metadata.deletion_timestamp = MOMENT  # Said since it was counted.
+            counts.pod_removed(row, made)
         elif what == "use":
-            key = (rest[0], rest[1])
-            row_counts[key] = counts.acquire(key, PodSelector(_selector(rest[0]), (rest[1],)))
-            used.append(key)
+            number, namespace, terminating = rest
+            wanted = PodSelector(_selector(number), (namespace,))
+            row_counts[number, namespace, terminating] = counts.acquire(
+                (number, namespace), wanted, terminating=terminating
+            )
+            used.append((number, namespace, terminating))
         elif what == "release" and used:
-            key = used.pop(rest[0] % len(used))
-            counts.release(key)
+            *key, terminating = used.pop(rest[0] % len(used))
+            counts.release(tuple(key), terminating=terminating)
         for key in used:
             assert _summed(row_counts[key]) == _counted(placed, *key)
     for each in placed:
         counts.pod_removed(*each)
-    for key in used:
-        counts.release(key)
+    for *key, terminating in used:
+        counts.release(tuple(key), terminating=terminating)
     assert not counts._known
+    assert not counts._terminating
+    assert not counts._terminating_rows
     assert not counts._row_counts
     assert not counts._every_of
     assert not counts._shapes._having
@@ -90,11 +102,14 @@ def _selector(number: int) -> LabelSelector:
     return convert(SELECTORS[number], LabelSelector, "labelSelector")
 
 
-def _counted(placed: list[tuple[int, PodInfo]], number: int, namespace: str) -> dict[int, int]:
+def _counted(
+    placed: list[tuple[int, PodInfo]], number: int, namespace: str, terminating: bool
+) -> dict[int, int]:
     wanted = _selector(number)
     return Counter(
         row for row, each in placed
         if each.shape.namespace == namespace and selectors.matches(wanted, each.shape.labels)
+        and (terminating or each.pod.metadata.deletion_timestamp is None)
     )  # fmt: skip
 
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from koord.controllers.cluster.label_index import SelectorsByLabel, ShapesByLabel, tokens_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from koord.api.kinds.meta import LabelSelector
     from koord.controllers.cluster.label_index import LabelToken, PodSelector
-    from koord.controllers.cluster.node_table import NodeTable
-    from koord.controllers.cluster.pods import PodBatch, PodInfo, PodShape
+    from koord.controllers.cluster.pods import PodInfo, PodShape
+    from koord.controllers.scheduler.framework.handle import Handle
 
 _LOG = 1 << 13
 
@@ -29,6 +29,7 @@ class RowCounts:
     """How many pods of some kind there are on each row.
 
     Attributes:
+        terminating: whether pods that are being deleted count.
         by_row: without rows that have none.
         total: of all rows.
         shapes: ids of those whose pods count.
@@ -36,9 +37,12 @@ class RowCounts:
         users: how many use it; one without users is forgotten.
     """
 
-    __slots__ = ("_log", "_start", "by_row", "shapes", "sums", "total", "users")
+    __slots__ = (
+        "_log", "_start", "by_row", "shapes", "sums", "terminating", "total", "users",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, *, terminating: bool = True) -> None:
+        self.terminating = terminating
         self.by_row: dict[int, int] = {}
         self.total = 0
         self.shapes: set[int] = set()
@@ -72,7 +76,10 @@ class RowCounts:
 
 
 class _ShapePods(NamedTuple):
-    """A shape that pods on nodes have: how many by row, and the row counts that they count in."""
+    """A shape that pods on nodes have: how many by row, and the row counts that they count in.
+
+    Pods that are being deleted are among those by row.
+    """
 
     shape: PodShape
     rows: dict[int, int]
@@ -80,7 +87,7 @@ class _ShapePods(NamedTuple):
 
 
 class _Every(NamedTuple):
-    """The key of all pods that have what is wanted, before some are left out.
+    """Stands in a key for all pods that have what is wanted, before some are left out.
 
     Attributes:
         wanted: see :class:`koord.controllers.cluster.label_index.PodSelector`.
@@ -91,54 +98,73 @@ class _Every(NamedTuple):
     namespaces: Hashable
 
 
+class _Key(NamedTuple):
+    """Under which row counts are kept.
+
+    Attributes:
+        selector: stands for what they match.
+        terminating: as in :class:`RowCounts`.
+    """
+
+    selector: Hashable
+    terminating: bool
+
+
 class PodCounts:
     """All pods on nodes by shape, and row counts of those that match something.
 
-    Args:
-        counts_terminating: whether pods that are being deleted count.
-        shapes: where shapes are kept by labels, with those of others who keep theirs there; see
-            :func:`shapes_of`.
+    One for all plugins that count pods, see :func:`pod_counts`.
 
     Attributes:
         changes: counts pods that came and went.
     """
 
-    def __init__(
-        self, counts_terminating: bool = True, shapes: ShapesByLabel | None = None
-    ) -> None:
+    def __init__(self) -> None:
         self.changes = 0
-        self._counts_terminating = counts_terminating
-        # By uid, pods on nodes that did not count when they came.
-        self._left_out: set[str] = set()
         self._known: dict[int, _ShapePods] = {}
-        self._shapes = shapes or ShapesByLabel()
-        self._row_counts: dict[Hashable, RowCounts] = {}
+        # Of those that were being deleted when they came, which are few: the uids, and by shape how
+        # many there are by row.
+        self._terminating: set[str] = set()
+        self._terminating_rows: dict[int, dict[int, int]] = {}
+        self._shapes = ShapesByLabel()
+        self._row_counts: dict[_Key, RowCounts] = {}
         # By key, of what pods those are left out that are counted under it.
-        self._every_of: dict[Hashable, _Every] = {}
+        self._every_of: dict[_Key, _Key] = {}
         self._selectors: SelectorsByLabel[RowCounts] = SelectorsByLabel()
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """A pod counts on a row from now on."""
-        self._add(pod.shape, ((row, pod),))
-
-    def pods_added(self, batches: Sequence[PodBatch]) -> None:
-        """Many at once."""
-        for shape, _, rows, pods in batches:
-            self._add(shape, zip(rows, pods, strict=True))
-
-    def _add(self, shape: PodShape, placed: Iterable[tuple[int, PodInfo]]) -> None:
-        terminating_too = self._counts_terminating
+        shape = pod.shape
         _, rows, counted_in = self._known.get(shape.id) or self._begin(shape)
-        for row, pod in placed:
-            if not terminating_too and pod.pod.metadata.deletion_timestamp is not None:
-                self._left_out.add(pod.uid)
-                continue
-            self.changes += 1
-            rows[row] = rows.get(row, 0) + 1
-            for row_counts in counted_in:
+        self.changes += 1
+        rows[row] = rows.get(row, 0) + 1
+        terminating = pod.pod.metadata.deletion_timestamp is not None
+        if terminating:
+            self._terminating.add(pod.uid)
+            _count(self._terminating_rows.setdefault(shape.id, {}), row, 1)
+        for row_counts in counted_in:
+            if not terminating or row_counts.terminating:
                 row_counts.add(row, 1)
+
+    def pod_removed(self, row: int, pod: PodInfo) -> None:
+        """The exact inverse."""
+        number, uid = pod.shape.id, pod.uid
+        _, rows, counted_in = self._known[number]
+        self.changes += 1
+        _count(rows, row, -1)
+        # What is said of it by now may be another state of it than the one that was counted.
+        terminating = uid in self._terminating
+        if terminating:
+            self._terminating.remove(uid)
+            of_shape = self._terminating_rows[number]
+            _count(of_shape, row, -1)
+            if not of_shape:
+                del self._terminating_rows[number]
+        for row_counts in counted_in:
+            if not terminating or row_counts.terminating:
+                row_counts.add(row, -1)
         if not rows:
-            self._end(shape)
+            self._end(pod.shape)
 
     def _begin(self, shape: PodShape) -> _ShapePods:
         self._shapes.add(shape.id, shape.namespace, shape.labels)
@@ -157,68 +183,59 @@ class PodCounts:
             row_counts.shapes.discard(shape.id)
         self._shapes.remove(shape.id, shape.labels)
 
-    def pod_removed(self, row: int, pod: PodInfo) -> None:
-        """The exact inverse."""
-        if pod.uid in self._left_out:
-            self._left_out.remove(pod.uid)
-            return
-        self.changes += 1
-        _, rows, counted_in = self._known[pod.shape.id]
-        rows[row] -= 1
-        for row_counts in counted_in:
-            row_counts.add(row, -1)
-        if not rows[row]:
-            del rows[row]
-        if not rows:
-            self._end(pod.shape)
-
     def may_match(self, selector: LabelSelector | None) -> bool:
         """Whether any pod may be what a selector means; where not, its count is 0 everywhere."""
         return self._shapes.may_have(selector)
 
-    def acquire(self, key: Hashable, selector: PodSelector) -> Sequence[tuple[RowCounts, int]]:
+    def acquire(
+        self, key: Hashable, selector: PodSelector, *, terminating: bool = True
+    ) -> Sequence[tuple[RowCounts, int]]:
         """The pods that a selector means, to be given back by :meth:`release`.
 
         Args:
             key: equal keys match the same shapes.
             selector: the pods that count. Which namespaces it means stays the same until then.
+            terminating: whether those count that are being deleted.
 
         Returns:
             Row counts with weights 1 and -1, the sum of which it is.
         """
+        own = _Key(key, terminating)
         whole, left_out = selector.difference()
         if left_out is None:
-            return ((self._acquire(key, selector), 1),)
+            return ((self._acquire(own, selector), 1),)
         # Many selectors leave out others of the same pods.
-        every = _Every(whole.wanted, None if whole.admits is None else key)
-        self._every_of[key] = every
-        return (self._acquire(every, whole), 1), (self._acquire(key, left_out), -1)
+        namespaces = None if whole.admits is None else key
+        every = self._every_of[own] = _Key(_Every(whole.wanted, namespaces), terminating)
+        return (self._acquire(every, whole), 1), (self._acquire(own, left_out), -1)
 
-    def _acquire(self, key: Hashable, selector: PodSelector) -> RowCounts:
+    def _acquire(self, key: _Key, selector: PodSelector) -> RowCounts:
         row_counts = self._row_counts.get(key)
         if row_counts is None:
-            row_counts = self._row_counts[key] = RowCounts()
+            row_counts = self._row_counts[key] = RowCounts(terminating=key.terminating)
             self._selectors.add(key, selector, row_counts)
             for number in self._shapes.matching(selector):
-                known = self._known.get(number)
-                if known is None:
-                    continue  # Another's.
                 row_counts.shapes.add(number)
-                _, rows, counted_in = known
+                _, rows, counted_in = self._known[number]
                 counted_in[row_counts] = None
+                left_out = None if key.terminating else self._terminating_rows.get(number)
                 for row, count in rows.items():
-                    row_counts.add(row, count)
+                    if left_out is not None:
+                        count -= left_out.get(row, 0)
+                    if count:
+                        row_counts.add(row, count)
         row_counts.users += 1
         return row_counts
 
-    def release(self, key: Hashable) -> None:
+    def release(self, key: Hashable, *, terminating: bool = True) -> None:
         """Gives row counts back; they are forgotten once nobody uses them."""
-        every = self._every_of.get(key)
+        own = _Key(key, terminating)
+        every = self._every_of.get(own)
         if every is not None:
             self._release(every)
-        self._release(key)
+        self._release(own)
 
-    def _release(self, key: Hashable) -> None:
+    def _release(self, key: _Key) -> None:
         row_counts = self._row_counts[key]
         row_counts.users -= 1
         if row_counts.users:
@@ -230,10 +247,21 @@ class PodCounts:
             del self._known[number].counted_in[row_counts]
 
 
-def shapes_of(table: NodeTable) -> ShapesByLabel:
-    """The one index of the shapes on the nodes of a table by their labels."""
-    shared: object = table.shared.setdefault(ShapesByLabel.__name__, ShapesByLabel())
-    assert isinstance(shared, ShapesByLabel)
+def _count(by_row: dict[int, int], row: int, change: int) -> None:
+    count = by_row.get(row, 0) + change
+    if count:
+        by_row[row] = count
+    else:
+        del by_row[row]
+
+
+def pod_counts(handle: Handle) -> PodCounts:
+    """The one that follows the pods on a table's nodes, whoever asks; made for the first."""
+    shared = handle.table.shared.get(PodCounts.__name__)
+    if shared is None:
+        shared = handle.table.shared[PodCounts.__name__] = PodCounts()
+        handle.accounts.listen(shared)
+    assert isinstance(shared, PodCounts)
     return shared
 
 

@@ -27,7 +27,7 @@ from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.existing_te
     ExistingTerms,
 )
 from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.term_states import TermStates
-from koord.controllers.scheduler.plugins.kubernetes.pod_counts import PodCounts, shapes_of
+from koord.controllers.scheduler.plugins.kubernetes.pod_counts import pod_counts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -49,6 +49,8 @@ AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 _SERIAL = count(1)
+# As a plain int: to look a member up in its class takes longer.
+_POD_AFFINITY = int(PodField.POD_AFFINITY)
 
 
 class InterPodAffinityRequest(NamedTuple):
@@ -82,7 +84,7 @@ class InterPodAffinity(Plugin):
             field = "hardPodAffinityWeight"
             raise KoordError("InterPodAffinityArgs", field, weight, "0 to 100")
         self._key = f"{self.name}#{next(_SERIAL)}"
-        self._pods = PodCounts(shapes=shapes_of(handle.table))
+        self._pods = pod_counts(handle)
         self._existing_terms = ExistingTerms(
             weight,
             f"{self._key} carried",
@@ -182,19 +184,18 @@ class InterPodAffinity(Plugin):
         return self._cycle_state(cycle).raw(rows)
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
-        """Counts it."""
-        self._pods.pod_added(row, pod)
-        self._existing_terms.pod_added(row, pod)
+        """Counts by the terms that it carries."""
+        if pod.shape.fields & _POD_AFFINITY:
+            self._existing_terms.pod_added(row, pod)
 
     def pods_added(self, arrivals: Sequence[PodBatch]) -> None:
         """Counts many."""
-        self._pods.pods_added(arrivals)
         self._existing_terms.pods_added(arrivals)
 
     def pod_removed(self, row: int, pod: PodInfo) -> None:
-        """Counts it no longer."""
-        self._existing_terms.pod_removed(row, pod)
-        self._pods.pod_removed(row, pod)
+        """The inverse."""
+        if pod.shape.fields & _POD_AFFINITY:
+            self._existing_terms.pod_removed(row, pod)
 
     def restore(self, pod: PodInfo) -> None:
         """Nothing is written on pods."""

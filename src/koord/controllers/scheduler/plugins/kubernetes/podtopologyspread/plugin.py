@@ -22,9 +22,8 @@ from koord.controllers.scheduler.framework.plugin import Normalization, Plugin
 from koord.controllers.scheduler.framework.rejection import Rejection
 from koord.controllers.scheduler.framework.reserve_pods import ask_without
 from koord.controllers.scheduler.plugins.kubernetes.pod_counts import (
-    PodCounts,
     ShapeCache,
-    shapes_of,
+    pod_counts,
 )
 from koord.controllers.scheduler.plugins.kubernetes.podtopologyspread import (
     constraints,
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from koord.controllers.cluster.pods import PodBatch, PodInfo, PodShape
+    from koord.controllers.cluster.pods import PodShape
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.handle import Handle
     from koord.controllers.scheduler.framework.plugin import Rows
@@ -87,15 +86,13 @@ class SpreadCounts(NamedTuple):
 
 
 class PodTopologySpread(Plugin):
-    """Counts pods that match by domain, as they come and go.
+    """Counts pods that match by domain.
 
     Pods without constraints of their own get the profile's default ones, if something selects them.
     Pods that are being deleted do not count.
     """
 
     name = "PodTopologySpread"
-    restores_from: ClassVar[tuple[str, ...]] = ()
-    listens_by_shape: ClassVar[bool] = False
     depends = Aspect.NODE
     applies_by_shape = True
     filter_at_once: ClassVar[bool] = True
@@ -108,7 +105,7 @@ class PodTopologySpread(Plugin):
         listed = self.args.default_constraints
         self._defaults = constraints.SYSTEM_DEFAULTS if self._system else tuple(listed)
         self._default_selectors = DefaultSelectors(handle)
-        self._pods = PodCounts(counts_terminating=False, shapes=shapes_of(handle.table))
+        self._pods = pod_counts(handle)
         self._states = ShapeCache(256, self._dropped)
         # By label keys, while no node changes: the nodes that count whatever pod it is.
         self._eligible_version: Hashable = None
@@ -209,21 +206,6 @@ class PodTopologySpread(Plugin):
         soft = self._state(cycle.shape).soft
         assert soft is not None
         return soft.scores(rows, soft.weights(cycle))
-
-    def pod_added(self, row: int, pod: PodInfo) -> None:
-        """Counts it."""
-        self._pods.pod_added(row, pod)
-
-    def pods_added(self, arrivals: Sequence[PodBatch]) -> None:
-        """Counts many."""
-        self._pods.pods_added(arrivals)
-
-    def pod_removed(self, row: int, pod: PodInfo) -> None:
-        """Counts it no longer."""
-        self._pods.pod_removed(row, pod)
-
-    def restore(self, pod: PodInfo) -> None:
-        """Nothing is written on pods."""
 
     def events(self) -> Sequence[HintedEvent]:
         """Pods that match and nodes that are domains, as they come, go and change."""
@@ -365,11 +347,12 @@ class PodTopologySpread(Plugin):
     ) -> Sequence[tuple[RowCounts, int]]:
         key = (shape.namespace, constraint.selector_key)
         used.append(key)
-        return self._pods.acquire(key, PodSelector(constraint.selector, (shape.namespace,)))
+        selector = PodSelector(constraint.selector, (shape.namespace,))
+        return self._pods.acquire(key, selector, terminating=False)
 
     def _dropped(self, state: SpreadCounts) -> None:
         for key in state.acquired:
-            self._pods.release(key)
+            self._pods.release(key, terminating=False)
 
     def _check(self, args: PodTopologySpreadArgs) -> None:
         where = "PodTopologySpreadArgs"
