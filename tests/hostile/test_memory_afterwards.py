@@ -114,7 +114,7 @@ def own_labels(number: int) -> Pod:
 def test_all_that_is_remembered_of_gone_pods_takes_what_it_may(
     made: Callable[[int], Pod], count: int
 ) -> None:
-    """Together and as memory, whatever the pods have many of: six tables know each of them."""
+    """Together and as memory, whatever the pods have many of: four tables know each of them."""
     size = 3 * MIB
     assert traced_bytes(Shapes(size=size).of, made, count) <= size + size // 3
 

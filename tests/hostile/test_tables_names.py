@@ -58,8 +58,7 @@ def test_shapes_are_bounded_by_size() -> None:
         name = f"{i}" + "x" * 100_000
         shapes.of(pod(f"q{i}", requests={f"example.com/{name}": "1"}))
     assert len(shapes._by_containers_text.large) <= 11
-    assert len(shapes._by_spec.large) <= 11
-    assert len(shapes._by_spec_text.large) <= 11
+    assert len(shapes._by_containers.large) <= 11
     # One that is larger than all may be together is still one shape.
     large = pod("large", annotations={"of/mine": "x" * (2 << 20)})
     assert shapes.of(large) is shapes.of(structs.replace(large))

@@ -106,6 +106,9 @@ def test_pods_have_one_shape_where_all_that_counts_is_equal(found: list[dict[str
         made = pod(f"p{number}", **each)
         text = to_json((made.metadata.labels, made.spec))
         assert shapes.of(made) is by_text.setdefault(text, shapes.of(made))
+        # And where all its parts are the very same.
+        again = structs.replace(made, metadata=structs.replace(made.metadata, name="again"))
+        assert shapes.of(again) is shapes.of(made)
     assert len({shape.id for shape in by_text.values()}) == len(by_text)
 
 

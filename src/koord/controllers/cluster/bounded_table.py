@@ -84,8 +84,11 @@ class BoundedTable(Generic[K, V]):
         """
         entries, budget = self._entries, self._budget
         before = entries.pop(key, None)
-        self._count(size if before is None else size - before[1])
         entries[key] = value, size
+        if before is not None:
+            size -= before[1]
+        self.size += size
+        budget.size += size
         dropped: V | None = None
         if budget.size <= budget.most and len(entries) <= self._most:
             return dropped
@@ -106,12 +109,9 @@ class BoundedTable(Generic[K, V]):
 
     def _drop(self) -> V:
         _, (value, size) = self._entries.popitem(last=False)
-        self._count(-size)
+        self.size -= size
+        self._budget.size -= size
         return value
-
-    def _count(self, size: int) -> None:
-        self.size += size
-        self._budget.size += size
 
 
 class TieredTable(Generic[K, V]):

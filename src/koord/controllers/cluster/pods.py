@@ -61,9 +61,8 @@ _OF_SPEC = attrgetter(
     "containers", "init_containers", "overhead", "resources", "node_selector", "affinity",
     "tolerations", "topology_spread_constraints", "resource_claims",
 )  # fmt: skip
-_OWN, _SPEC = 4, 13
 # Those of the spec that say what is requested come first.
-_CONTAINERS = 4
+_OWN, _CONTAINERS = 4, 8
 _SCALARS = attrgetter(
     "scheduler_name", "priority", "priority_class_name", "preemption_policy", "host_network",
     "runtime_class_name", "restart_policy",
@@ -77,11 +76,11 @@ _PACK = [Struct(f"{number}q").pack for number in range(32)]
 # How many states of containers are remembered of pods that run the same ones.
 _STATES = 64
 
-# What an entry takes, however small: a pod that shares nothing is in six tables with 7 KiB. Of JSON
+# What an entry takes, however small: a pod that shares nothing is in four tables with 7 to 9 KiB. Of JSON
 # beyond what is ordinary each byte counts as the memory that is decoded from it, and each name of a
 # resource in its requests or limits as its entries in what is worked out (all measured: 1.2 KiB, 5
 # to 8 times, 330 bytes).
-_ENTRY_BYTES = 2 << 10
+_ENTRY_BYTES = 9 << 8
 _ORDINARY_BYTES, _DECODED, _NAME_BYTES, _ORDINARY_NAMES = 2 << 10, 8, 384, 8
 
 
@@ -159,15 +158,18 @@ class ContainerRequests(CountedRequests):
         names: of the resources that are requested, in order.
         scored: CPU milli and memory bytes as scores count them of a pod that is to be placed.
         memo: what plugins have worked out from these alone, by whatever they name it.
+        json_bytes: of the containers, overhead and amounts for the whole pod; 0 where nobody has
+            counted.
     """
 
     __slots__ = (
-        "_by_states", "_latest", "limits", "memo", "names", "number", "problem", "requests",
-        "scored",
+        "_by_states", "_latest", "json_bytes", "limits", "memo", "names", "number", "problem",
+        "requests", "scored",
     )  # fmt: skip
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, json_bytes: int = 0) -> None:
         self.number = next(_NUMBERS)
+        self.json_bytes = json_bytes
         self.problem, self.requests = requests.problem_and_request(pod)
         self.limits = requests.effective(pod, limits=True)
         on_node = self.scored = _scored(pod, self.requests)
@@ -382,12 +384,10 @@ class Shapes:
         self._latest: tuple[tuple[Any, ...], tuple[Any, ...], PodShape] | None = None
         self._page: tuple[list[Pod], list[PodInfo]] = [], []
         # The parts are kept beside what is made of them, so that an identity is not used again.
+        self._by_containers: TieredTable[bytes, tuple[ContainerRequests, tuple[object, ...]]]
+        self._by_containers = TieredTable(limit, *budgets)
         self._by_containers_text: TieredTable[bytes, ContainerRequests]
         self._by_containers_text = TieredTable(limit, *budgets)
-        self._by_spec: TieredTable[tuple[Any, ...], tuple[_Spec, tuple[object, ...]]]
-        self._by_spec = TieredTable(limit, *budgets)
-        self._by_spec_text: TieredTable[bytes, _Spec] = TieredTable(limit, *budgets)
-        self._specs = count()
         self._by_parts: TieredTable[tuple[Any, ...], tuple[PodShape, tuple[object, ...]]]
         self._by_parts = TieredTable(limit, *budgets)
 
@@ -450,57 +450,37 @@ class Shapes:
             (owner.api_version, owner.kind, owner.name, owner.uid, owner.controller)
             for owner in meta.owner_references
         ]
-        spec = self._spec(pod, parts[_OWN:_SPEC], scalars)
-        text = to_json((parts[0], parts[1], annotations, who, spec.number, parts[_SPEC:]))
-        size = len(text) + spec.size
+        containers = self._container_requests(pod, parts[_OWN:_CONTAINERS])
+        others = parts[_CONTAINERS:]
+        text = to_json((parts[0], parts[1], annotations, who, containers.number, others, scalars))
+        size = len(text) + containers.json_bytes
         text = _short(text)
-        weight = memory_of(size, spec.container_requests)
+        weight = memory_of(size, containers)
         shape = self._by_text.get(text)
         is_new = shape is None
         if shape is None:
             self._made += 1
-            shape = PodShape(self._made, pod, spec.container_requests, size)
+            shape = PodShape(self._made, pod, containers, size)
             self._by_text.put(text, shape, weight)
         return shape, weight, is_new
 
-    def _spec(self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]) -> _Spec:
-        """What stands for parts of a pod's spec, the same for equal ones.
+    def _container_requests(self, pod: Pod, parts: tuple[Any, ...]) -> ContainerRequests:
+        """What the containers of a pod ask for, one for equal ones.
 
         Pods that differ in a label or a claim, each a shape of its own, run the same containers.
         """
-        identity = _identities(parts), scalars
-        known = self._by_spec.get(identity)
-        if known is None:
-            container_requests, size = self._container_requests(pod, parts[:_CONTAINERS])
-            text = to_json((container_requests.number, parts[_CONTAINERS:], scalars))
-            size += len(text)
-            text = _short(text)
-            weight = memory_of(size, container_requests)
-            spec = self._by_spec_text.get(text)
-            if spec is None:
-                spec = _Spec(next(self._specs), size, container_requests)
-                self._by_spec_text.put(text, spec, weight)
-            else:
-                self._by_spec.put(identity, (spec, parts), weight)
-            return spec
-        return known[0]
-
-    def _container_requests(
-        self, pod: Pod, parts: tuple[Any, ...]
-    ) -> tuple[ContainerRequests, int]:
-        """What the containers of a pod ask for, one for equal ones; and the size of their JSON."""
+        identity = _identities(parts)
+        known = self._by_containers.get(identity)
+        if known is not None:
+            return known[0]
         text = to_json(parts)
         found = self._by_containers_text.get(text)
         if found is None:
-            found = ContainerRequests(pod)
+            found = ContainerRequests(pod, len(text))
             self._by_containers_text.put(text, found, memory_of(len(text), found))
-        return found, len(text)
-
-
-class _Spec(NamedTuple):
-    number: int
-    size: int
-    container_requests: ContainerRequests
+        else:
+            self._by_containers.put(identity, (found, parts), memory_of(len(text), found))
+        return found
 
 
 def memory_of(size: int, of: ContainerRequests | None = None) -> int:

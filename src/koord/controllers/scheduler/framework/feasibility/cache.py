@@ -257,15 +257,17 @@ class FeasibilityCache:
             return -1
         return self._classes.best(kernels, weights)
 
-    def _row_answers(self, cycle: Cycle, others: Sequence[PluginAnswers]) -> RowAnswers:
-        """What plugins say of all rows."""
+    def _row_answers(self, cycle: Cycle, others: Sequence[PluginAnswers]) -> RowAnswers | None:
+        """What plugins say of all rows; None where that is nothing."""
+        if not others and cycle.allowed is None:
+            return None
         answers = RowAnswers.where(cycle.allowed)
         for each in others:
             if each.point == "filter":
                 answers.add_mask(cycle, each)
             else:
                 answers.add_rating(cycle, each, *self._rule(cycle, each))
-        return answers
+        return answers if any(answers) else None
 
     def _weights_of(self, ratings: tuple[int, ...]) -> list[int] | None:
         """The weights of some scores; None where one of them is normalised."""
@@ -508,6 +510,8 @@ def _key(cycle: Cycle, kernels: FitKernels | None) -> int:
 
 def _asking(search: SearchCost, others: Sequence[PluginAnswers]) -> SearchCost:
     """The cost of a search where others are asked too: those that answer in bits cost nothing."""
+    if not others:
+        return search
     dear = [each for each in others if each.bits is None]
     if not dear:
         return search

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from koord.controllers.cluster.node_table import Aspect
 from koord.controllers.scheduler.framework.feasibility.kept_entries import SearchCost
+from koord.controllers.scheduler.framework.feasibility.row_answers import RowAnswers
 from koord.kernels.placement_board import RowBounds
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.framework.changed_rows import Rows
     from koord.controllers.scheduler.framework.cycle import ViewedColumns
     from koord.controllers.scheduler.framework.feasibility.fit_kernels import FitKernels
-    from koord.controllers.scheduler.framework.feasibility.row_answers import RowAnswers
 
     Columns: TypeAlias = NodeTable | ViewedColumns
 
@@ -36,6 +36,7 @@ _BOUNDED, _LOOKED_AT = 64, 8
 _OF_ENTRY = 2
 # What searches look at is followed with the weight of one in so many.
 _SEARCHES = 8
+_NOTHING = RowAnswers.where()
 
 
 class ColumnBounds:
@@ -80,7 +81,7 @@ class ColumnBounds:
         self,
         kernels: FitKernels,
         weights: list[int],
-        answers: RowAnswers,
+        answers: RowAnswers | None,
         reserved: tuple[Any, ...] | None = None,
     ) -> int:
         """The row that a board with these answers, and the columns as they were read, would choose.
@@ -90,15 +91,16 @@ class ColumnBounds:
         Args:
             kernels: of those who have any.
             weights: of their scores, in order.
-            answers: what others say by row of the table.
+            answers: what others say by row of the table; None where they have nothing to say.
             reserved: the pod's reservations, as :data:`RowBounds` takes them.
         """
         bounds = self._rows
-        if reserved is None and not any(answers):
+        if answers is None and reserved is None:
             row = bounds.best(kernels.rooms, weights)
         else:
-            row = bounds.best(kernels.rooms, weights, *answers[:2], reserved, *answers[2:])
-        if not any(answers):
+            said = answers or _NOTHING
+            row = bounds.best(kernels.rooms, weights, *said[:2], reserved, *said[2:])
+        if answers is None:
             self._looked_at += (bounds.looked_at - self._looked_at) // _SEARCHES
             self._follow_cost()
         return row
@@ -121,7 +123,7 @@ class NodeBounds(ColumnBounds):
         self,
         kernels: FitKernels,
         weights: list[int],
-        answers: RowAnswers,
+        answers: RowAnswers | None,
     ) -> int:
         """:meth:`search` in the table as it is."""
         table = self._table

@@ -71,6 +71,8 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.job_planning.plan import GangCounts
     from koord.controllers.scheduler.plugins.coscheduling.state.gangs import Gang
 
+# Pods without any of these are of no gang.
+_NAMES_GANG = int(PodField.KOORD_LABELS | PodField.ANNOTATIONS)
 # Where it has nothing to do for pods of no gang.
 _OF_GANGS = ("pre_filter", "reserve", "permit", "pre_bind", "post_bind")
 _BOUND_TOGETHER = (
@@ -207,7 +209,8 @@ class Coscheduling(Plugin):
     def _gang_of(self, shape: PodShape) -> str:
         known: str | None = shape.memo.get(self.name)
         if known is None:
-            known = shape.memo[self.name] = decl.gang_id(shape.pod)
+            named = shape.fields & _NAMES_GANG
+            known = shape.memo[self.name] = decl.gang_id(shape.pod) if named else ""
         return known
 
     # Extension points.

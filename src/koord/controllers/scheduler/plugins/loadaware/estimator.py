@@ -93,14 +93,10 @@ class PodEstimator:
     def __init__(self, args: LoadAwareSchedulingArgs, names: Sequence[str]) -> None:
         self._args = args
         self._names = names
-        self._default_seconds = {
-            keys.LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED: (
-                args.estimated_seconds_after_initialized or 0
-            ),
-            keys.LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED: (
-                args.estimated_seconds_after_pod_scheduled or 0
-            ),
-        }
+        self._default_seconds = (
+            args.estimated_seconds_after_initialized or 0,
+            args.estimated_seconds_after_pod_scheduled or 0,
+        )
         self.histograms = WorkloadHistograms() if args.estimator == HISTOGRAM_ESTIMATOR else None
 
     def pod_estimate(self, shape: PodShape) -> PodEstimate:
@@ -134,21 +130,18 @@ class PodEstimator:
         prod = priority_class is _PROD
         daemon = _is_daemon(pod)
         expected = estimate(pod, factors, shape.container_requests, priority_class)
-        workload = workload_of(shape) if self.histograms is not None else None
-        usage = self.usage(workload)
+        workload: Workload | None = None
+        usage: WorkloadUsage | None = None
+        if self.histograms is not None:
+            workload = workload_of(shape)
+            usage = self.usage(workload)
         if usage is not None:
             expected |= _capped(pod, {"cpu": usage.cpu_milli, "memory": usage.memory_bytes})
-        amounts = vector(self._names, expected)
-        return PodEstimate(
-            daemon,
-            prod,
-            amounts,
-            estimate_by_view(amounts, prod),
-            workload,
-            usage,
-            self._seconds(pod if says else None, keys.LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED),
-            self._seconds(pod if says else None, keys.LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED),
-        )
+        amounts, seconds = vector(self._names, expected), self._default_seconds
+        if says:
+            seconds = _seconds(pod, seconds)
+        by_view = estimate_by_view(amounts, prod)
+        return PodEstimate(daemon, prod, amounts, by_view, workload, usage, *seconds)
 
     def usage(self, workload: Workload | None) -> WorkloadUsage | None:
         """What is known of a workload by now."""
@@ -176,15 +169,21 @@ class PodEstimator:
             deadline,
         )
 
-    def _seconds(self, pod: Pod | None, key: str) -> int:
-        """What a pod says of its own, or else the arguments."""
-        own = -1 if pod is None else load_estimated_seconds(pod, key)
-        return own if own >= 0 else self._default_seconds[key]
+
+def _seconds(pod: Pod, defaults: tuple[int, int]) -> tuple[int, int]:
+    """For how long an estimate counts, see :class:`PodEstimate`: what a pod says of its own."""
+    initialized = load_estimated_seconds(pod, keys.LOAD_ESTIMATED_SECONDS_AFTER_INITIALIZED)
+    scheduled = load_estimated_seconds(pod, keys.LOAD_ESTIMATED_SECONDS_AFTER_POD_SCHEDULED)
+    return (
+        initialized if initialized >= 0 else defaults[0],
+        scheduled if scheduled >= 0 else defaults[1],
+    )
 
 
 def _is_daemon(pod: Pod) -> bool:
     """Whether a DaemonSet is among the owners, the one that manages the pod or another."""
-    return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
+    owners = pod.metadata.owner_references
+    return bool(owners) and any(owner.kind == "DaemonSet" for owner in owners)
 
 
 def _deadline(pod: Pod, pod_estimate: PodEstimate, since: float) -> float | None:

@@ -101,11 +101,18 @@ class RequestCharge:
 class SignedCharge:
     """A charge and its inverse; equal ones are equal."""
 
-    __slots__ = ("back", "forth")
+    __slots__ = ("_back", "forth")
 
     def __init__(self, forth: dict[str, int]) -> None:
         self.forth = forth
-        self.back = {name: -amount for name, amount in forth.items()}
+        self._back: dict[str, int] | None = None
+
+    @property
+    def back(self) -> dict[str, int]:
+        """The inverse, made when the first pod goes."""
+        if self._back is None:
+            self._back = {name: -amount for name, amount in self.forth.items()}
+        return self._back
 
 
 def reading(shape: PodShape) -> QuotaRequest:

@@ -28,7 +28,6 @@ from koord.controllers.scheduler.plugins.elasticquota.state.quota_index import A
 from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import (
     stands_for_reservation,
 )
-from koord.kernels.quota import QuotaTree
 
 if TYPE_CHECKING:
     from koord.base.errors import KoordError
@@ -79,6 +78,7 @@ class ChargedPod(msgspec.Struct, eq=False):
     """One pod, with the facts that its charge follows from: listed, bound, placed on a node.
 
     Attributes:
+        stands: it stands for a Reservation, in whose place its owners are charged.
         ignored: it is being deleted and no longer charged.
         withdrawn: the scheduler took it off its node although the API says it is bound there.
         requested: it is charged for its request, in the place of its claim.
@@ -89,6 +89,7 @@ class ChargedPod(msgspec.Struct, eq=False):
     claim: QuotaClaim
     reading: QuotaRequest
     amounts: SignedCharge
+    stands: bool = False
     listed: bool = False
     bound: bool = False
     placed: bool = False
@@ -301,10 +302,11 @@ class QuotaLedger:
         read, entry = reading(pod.shape), self._entries.get(pod.uid)
         if entry is None:
             entry = ChargedPod(pod, self._claim_of(read), read, self._amounts(read))
+            entry.stands = _stands(pod)
             self._entries[pod.uid] = entry
             entry.claim.pods[pod.uid] = entry
             return entry
-        entry.pod = pod
+        entry.pod, entry.stands = pod, _stands(pod)
         read = self.reading_of(entry, pod.shape)
         if entry.reading is not read:
             self._clear(entry)
@@ -342,10 +344,7 @@ class QuotaLedger:
         """Brings the pod's charges in line with the facts."""
         requested, used = owed(entry)
         if requested != entry.requested or used != entry.used:
-            place = entry.claim.place
-            if place is not None:
-                self._charge(entry, self._groups.tree(place.tree_id), place.group, requested, used)
-            self._now_charged(entry, requested, used)
+            self._charge(entry, requested, used)
         elif requested:
             return  # it is there, and charged for what it is
         if not (entry.listed or entry.placed):
@@ -353,23 +352,22 @@ class QuotaLedger:
             self._ending.pop(entry.pod.uid, None)
             self._leave_claim(entry)
 
-    def _charge(
-        self, entry: ChargedPod, tree: QuotaTree, group: str, requested: bool, used: bool
-    ) -> None:
-        amounts, strict = entry.amounts, entry.reading.non_preemptible
-        self._groups.version += 1
-        for told in self.recounts:
-            told(entry, group, requested, used)
-        if requested != entry.requested:
-            delta = amounts.forth if requested else amounts.back
-            tree.add_request(group, delta, non_preemptible=strict)
-        if used != entry.used:
-            delta = amounts.forth if used else amounts.back
-            tree.add_used(group, delta, non_preemptible=strict)
-
-    def _now_charged(self, entry: ChargedPod, requested: bool, used: bool) -> None:
-        """Remembers what the pod is charged for."""
-        turned = used != entry.used
+    def _charge(self, entry: ChargedPod, requested: bool, used: bool) -> None:
+        """Charges the pod for its request and its use, or no longer; it is not so charged now."""
+        place, turned = entry.claim.place, used != entry.used
+        if place is not None:
+            amounts, strict = entry.amounts, entry.reading.non_preemptible
+            groups, group = self._groups, place.group
+            tree = groups.tree(place.tree_id)
+            groups.version += 1
+            for told in self.recounts:
+                told(entry, group, requested, used)
+            if requested != entry.requested:
+                delta = amounts.forth if requested else amounts.back
+                tree.add_request(group, delta, non_preemptible=strict)
+            if turned:
+                delta = amounts.forth if used else amounts.back
+                tree.add_used(group, delta, non_preemptible=strict)
         entry.requested, entry.used = requested, used
         if turned:
             self._note((entry,), used)
@@ -386,11 +384,8 @@ class QuotaLedger:
 
     def _clear(self, entry: ChargedPod) -> None:
         """Takes the pod's charges back, without a change of the facts."""
-        place = entry.claim.place
-        if place is not None and (entry.requested or entry.used):
-            tree = self._groups.tree(place.tree_id)
-            self._charge(entry, tree, place.group, requested=False, used=False)
-        self._now_charged(entry, requested=False, used=False)
+        if entry.requested or entry.used:
+            self._charge(entry, requested=False, used=False)
 
     def _leave_claim(self, entry: ChargedPod) -> None:
         claim = entry.claim
@@ -465,10 +460,13 @@ class QuotaLedger:
 
 def owed(entry: ChargedPod) -> tuple[bool, bool]:
     """Whether a pod is to be charged for its request, and for its use."""
-    # In place of a Reservation its owners are charged.
-    counts = not entry.ignored and not stands_for_reservation(entry.pod.pod)
+    counts = not (entry.ignored or entry.stands)
     requested = counts and (entry.listed or entry.placed)
     return requested, counts and (entry.placed or (entry.bound and not entry.withdrawn))
+
+
+def _stands(pod: PodInfo) -> bool:
+    return reading(pod.shape).reserves and stands_for_reservation(pod.pod)
 
 
 def _discard(table: dict[str, set[QuotaClaim]], name: str, claim: QuotaClaim) -> None:
