@@ -97,7 +97,7 @@ def shipped_seconds(case: str) -> float:
 @pytest.mark.parametrize(
     ("case", "beside", "at_least"),
     [
-        ("binding", "requests", 0.33),
+        ("binding", "requests", 0.30),
         ("gpushare", "equal", 0.14),
         ("reservation", "equal", 0.13),
         ("zipf", "requests", 0.38),
