@@ -29,6 +29,12 @@ class Admin:
         self._plane = plane
         self._connection: http.client.HTTPSConnection | None = None
 
+    def close(self) -> None:
+        """Ends the connection; the next call opens another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
     def get(self, path: str) -> Document:
         """GET."""
         return self.call("GET", path)
@@ -73,8 +79,7 @@ class Admin:
                 answer = self._connection.getresponse()
                 found = answer.read()
             except (OSError, http.client.HTTPException):
-                self._connection.close()
-                self._connection = None
+                self.close()
                 if last:
                     raise
                 continue

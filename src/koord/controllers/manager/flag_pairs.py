@@ -24,13 +24,18 @@ _PROFILES = (
     "colocation_profile_force_update_pod_duration", "colocation_profile_expire_pod_cache_duration",
     "colocation_profile_update_pod_qps", "colocation_profile_update_pod_qps_burst",
 )  # fmt: skip
-_ADMISSION = tuple(each.name for each in fields(WebhookOptions))
-# Those that read the ConfigMap.
+# Where the ConfigMap is: read by admission and by these controllers.
+_PLACE = ("slo_config_name", "config_namespace")
 _CONFIGURED = ("nodemetric", "noderesource", "nodeslo")
+_ADMISSION = tuple(each.name for each in fields(WebhookOptions) if each.name not in _PLACE)
 
 
 def _without(*controllers: str) -> Callable[[ManagerOptions], bool]:
     return lambda options: not set(controllers) & set(options.enabled_controllers())
+
+
+def _without_admission(options: ManagerOptions) -> bool:
+    return not options.gates().enabled("WebhookFramework")
 
 
 PAIRS = (
@@ -44,11 +49,9 @@ PAIRS = (
     Pair(_PROFILES, "--controllers=colocationprofile", True, _without("colocationprofile")),
     Pair(_PROFILES, "--feature-gates=ColocationProfileController=true", True,
          lambda options: not options.gates().enabled("ColocationProfileController")),
-    Pair(("slo_config_name", "config_namespace"),
-         f"--controllers={_CONFIGURED[0]} (or {', '.join(_CONFIGURED[1:])})", True,
-         _without(*_CONFIGURED)),
-    Pair(_ADMISSION, "--feature-gates=WebhookFramework=true", True,
-         lambda options: not options.gates().enabled("WebhookFramework")),
+    Pair(_PLACE, f"--controllers={_CONFIGURED[0]} (or {', '.join(_CONFIGURED[1:])})", True,
+         lambda options: _without(*_CONFIGURED)(options) and _without_admission(options)),
+    Pair(_ADMISSION, "--feature-gates=WebhookFramework=true", True, _without_admission),
     Pair(BESIDE_SECURE_PORT, "--secure-port", True, lambda options: not options.secure_port),
 )  # fmt: skip
 """Of several that apply to a flag, the first is told."""
