@@ -103,27 +103,32 @@ class Source:
             with tempfile.TemporaryDirectory(dir=output.parent, prefix=".building-") as scratch:
                 made = Path(scratch) / name
                 # Only the agent has parts in C: counters of the kernel, and libraries of GPUs.
-                settings = self._libpfm(Path(scratch)) if name == AGENT else {"CGO_ENABLED": "0"}
+                settings = self._libpfm() if name == AGENT else {"CGO_ENABLED": "0"}
                 self._go(*command, *_FLAGS, "-o", str(made), package, **settings)
                 made.rename(output)
             tell(f"built {name} in {time.monotonic() - started:.0f} s")
 
-    def _libpfm(self, scratch: Path) -> dict[str, str]:
+    def _libpfm(self) -> dict[str, str]:
         """Builds the library that the agent is linked against, which its source brings along.
 
-        Linked statically, so that the program runs where the library is not.
+        Linked statically, so that the program runs where the library is not. It stays beside the
+        programs: Go compiles all that is above C anew where its folder has another name.
         """
         (archive,) = (self.folder / "hack").glob("libpfm-*.tar.gz")
-        subprocess.run(["tar", "-xzf", str(archive), "-C", str(scratch)], check=True)
-        (folder,) = scratch.glob("libpfm-*")
-        make = ["make", "-s", "-C", str(folder / "lib"), "CONFIG_PFMLIB_SHARED=n"]
-        call = ["nice", "-n", "10", *make]
-        if subprocess.run(call, stdout=subprocess.DEVNULL, check=False).returncode:
-            raise MissingSourceError(f"make failed in {folder.name} of {archive}")
+        kept = self.program(archive.name.removesuffix(".tar.gz"))
+        if not kept.is_dir():
+            with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".building-") as scratch:
+                subprocess.run(["tar", "-xzf", str(archive), "-C", scratch], check=True)
+                made = Path(scratch) / kept.name
+                make = ["make", "-s", "-C", str(made / "lib"), "CONFIG_PFMLIB_SHARED=n"]
+                call = ["nice", "-n", "10", *make]
+                if subprocess.run(call, stdout=subprocess.DEVNULL, check=False).returncode:
+                    raise MissingSourceError(f"make failed in {kept.name} of {archive}")
+                made.rename(kept)
         return {
             "CGO_ENABLED": "1",
-            "CGO_CFLAGS": f"-I{folder / 'include'}",
-            "CGO_LDFLAGS": f"-L{folder / 'lib'}",
+            "CGO_CFLAGS": f"-I{kept / 'include'}",
+            "CGO_LDFLAGS": f"-L{kept / 'lib'}",
         }
 
     def _go(self, *arguments: str, **settings: str) -> None:

@@ -128,3 +128,14 @@ def test_protection_is_the_same_whoever_reckons_it(steps: Any) -> None:
 def test_the_agent_of_either_side_reports_all_pods(steps: Any) -> None:
     for step in steps:
         assert len([name for name in step["metric"]["pods"] if "service-" not in name]) == 3, step
+
+
+def test_the_check_says_whose_each_program_is(steps: Any) -> None:
+    for step, now in zip(steps, sides_at(steps), strict=True):
+        moved = {
+            component["name"]
+            for component in step["check"]["components"]
+            for change in component["changes"]
+            if change["why"] == "is koord's already"
+        }
+        assert moved == {each for each, side in now.items() if side == sides.OURS}, step["check"]
