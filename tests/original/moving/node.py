@@ -34,7 +34,8 @@ class MovingNode(KubeletNode):
 
     def start_agent(self, side: str, *more: str) -> None:
         """Starts a side's koordlet with the flags of the original's chart."""
-        Path(_STATE).mkdir(exist_ok=True)
+        # A pod has it as a volume of the host's; Koordinator's koordlet ends where it is not.
+        Path(_STATE, "hookserver.d").mkdir(parents=True, exist_ok=True)
         kubeconfig = self._cluster / f"{side}-{sides.KOORDLET}.kubeconfig"
         given = [flag for flag in FLAGS[sides.KOORDLET] if "-cgroup-root-dir" not in flag]
         flags = [*given, *sides.KOORDLET_FLAGS, *more]

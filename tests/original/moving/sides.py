@@ -33,6 +33,7 @@ KOORDLET_FLAGS = (
     "-kubelet-sync-interval=1s", "-runtime-hooks-reconcile-interval=1s",
     "-runtime-hooks-addr=/run/koordlet/koordlet.sock", "-tsdb-path=/run/koordlet/metrics",
     "-prediction-checkpoint-filepath=/run/koordlet/checkpoints", "-cgroup-root-dir=/sys/fs/cgroup/",
+    "-runtime-hooks-config-path=/run/koordlet/hookserver.d",
 )  # fmt: skip
 
 

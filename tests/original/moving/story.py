@@ -32,6 +32,7 @@ from tests.original.source import Source
 _BATCH_CPU = "kubernetes.io/batch-cpu"
 _STATUS = "scheduling.koordinator.sh/resource-status"
 _MACHINE = "machine-001"
+_OWN_POD = "agent"
 _QUOTA = "batch container cpu.cfs_quota_us"
 _OVERLAP_SECONDS = 5.0
 _CONFIGURATION = {
@@ -59,6 +60,12 @@ def begin(world: Mover) -> None:
     until("the original leads", partial(_leads, world, *sides.LEASES, side=sides.ORIGINAL))
     until("its webhooks are called", partial(_are_called, world, sides.ORIGINAL))
     world.say("the original leads")
+    # Koordinator's koordlet waits for a pod of the kubelet's; where it runs in one there always is.
+    amounts = {"requests": {"cpu": "10m"}}
+    pod = _pod(_OWN_POD, {}, amounts, NODE)
+    pod["spec"]["nodeName"] = NODE
+    world.create("pods", "default", pod)
+    until(f"{_OWN_POD} runs", partial(world.running, "default", _OWN_POD))
     world.node.start_agent(sides.ORIGINAL)
     until("it offers batch CPUs", lambda: world.amount(_BATCH_CPU))
     world.say("the original serves the node")

@@ -127,7 +127,7 @@ def test_protection_is_the_same_whoever_reckons_it(steps: Any) -> None:
 
 def test_the_agent_of_either_side_reports_all_pods(steps: Any) -> None:
     for step in steps:
-        assert len([name for name in step["metric"]["pods"] if "service-" not in name]) == 3, step
+        assert len([name for name in step["metric"]["pods"] if "service-" not in name]) == 4, step
 
 
 def test_the_check_says_whose_each_program_is(steps: Any) -> None:
