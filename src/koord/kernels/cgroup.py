@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, overload
 
 from koord._native.core import cgroup as _native
 from koord.kernels.cgroup_parse import Version
@@ -179,7 +179,7 @@ class Table:
         return f"Table({self.resource!r}, rows={len(self)}, failed={failed})"
 
 
-class Directories:
+class Directories(Sequence[str]):
     """Directories that are read again and again: a :class:`Reader` that is given the same object
     again knows where their descriptors lie, and looks none of them up by path.
 
@@ -188,10 +188,20 @@ class Directories:
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = tuple(paths)
         self._native = _native.Directories(paths)
 
     def __len__(self) -> int:
-        return len(self._native)
+        return len(self._paths)
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, row: int | slice) -> str | Sequence[str]:
+        return self._paths[row]
 
 
 class Reader:
@@ -206,9 +216,7 @@ class Reader:
     def __init__(self, hierarchy: Hierarchy, kept_max: int = 512) -> None:
         self._native = _native.Reader(hierarchy._native, kept_max)
 
-    def read(
-        self, directories: Sequence[str] | Directories, resources: Sequence[str]
-    ) -> dict[str, Table]:
+    def read(self, directories: Sequence[str], resources: Sequence[str]) -> dict[str, Table]:
         """A table a resource, a row a directory; raises KeyError for an unknown resource only.
 
         A file that holds several resources is read once where they follow each other.

@@ -46,8 +46,8 @@ def groups() -> Iterator[None]:
         path.rmdir()
 
 
-def opened(state: Path) -> HostExecutor:
-    files = NativeCgroupFiles(Hierarchy(ROOT, Version.V1, kubepods=POD))
+def opened(state: Path, kept_max: int = 0) -> HostExecutor:
+    files = NativeCgroupFiles(Hierarchy(ROOT, Version.V1, kubepods=POD), kept_max)
     settings = ExecutorOptions(Version.V1, page_bytes=os.sysconf("SC_PAGE_SIZE"))
     kinds = [CgroupFileWriter({Base.CGROUP: files})]
     return HostExecutor(kinds, Journal(state, "boot"), VirtualClock(), settings)
@@ -96,3 +96,23 @@ def test_suppression_of_the_parent_bounds_what_the_child_asks(tmp_path: Path, gr
     again = opened(tmp_path)  # killed: nothing was given back
     assert again.give_all_back() == []
     assert say(again) == before
+
+
+def test_a_cgroup_that_comes_back_is_compared_itself(tmp_path: Path, groups: None) -> None:
+    """Not through the descriptor of the one that was there before."""
+    executor = opened(tmp_path, kept_max=16)
+    executor.state("a", "s", [Claim(SHARES, directory, 512, "r") for directory in (POD, CHILD)])
+    executor.settle()
+    for _ in range(2):
+        executor.recheck()
+        executor.settle()
+        child = ROOT / "cpu" / CHILD
+        child.rmdir()
+        child.mkdir()
+        assert say(executor)[SHARES, CHILD] == "1024"
+        executor.recheck()
+        executor.settle()
+        assert say(executor)[SHARES, CHILD] == "512"
+    executor.withdraw("a")
+    executor.settle()
+    assert executor.failures() == []

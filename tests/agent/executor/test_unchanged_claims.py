@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.agent.executor.claim import Claim, Layer
+from koord.kernels.cgroup import Write, Written
 from tests.agent.executor.rig import BURST, CPUS, MEMORY, QUOTA, SHARES, Rig, quick_directory, want
 
 POD, ONE, TWO = "kubepods", "kubepods/one", "kubepods/two"
@@ -92,6 +94,39 @@ def test_a_recheck_settles_only_what_differs(rig: Rig, monkeypatch: pytest.Monke
     rig.executor.recheck(OWNER)
     rig.settle(1.0)
     assert set(asked) == {SHARES}
+
+
+def test_the_comparison_of_all_settles_only_what_differs(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.executor.state(OWNER, "pod", [want(SHARES, ONE, 512), want(SHARES, TWO, 300)])
+    rig.settle()
+    written: list[str] = []
+    write = rig.kernel.write_leveled
+
+    def note(levels: Sequence[Sequence[Write]], now_seconds: float) -> list[list[Written]]:
+        written.extend(each.directory for level in levels for each in level)
+        return write(levels, now_seconds)
+
+    monkeypatch.setattr(rig.kernel, "write_leveled", note)
+    rig.settle(61)
+    assert written == []
+    rig.kernel.values[TWO, SHARES] = "77"
+    rig.settle(61)
+    assert written == [TWO]
+    assert rig.says(SHARES, TWO) == "300"
+
+
+def test_the_comparison_of_all_sees_what_nobody_claims(rig: Rig) -> None:
+    """A quota stays within its parent's, whoever lowers that."""
+    rig.executor.state(OWNER, "pod", [want(QUOTA, ONE, 50_000)])
+    rig.settle()
+    rig.kernel.values[POD, QUOTA] = "20000"
+    rig.settle(61)
+    assert rig.says(QUOTA, ONE) == "20000"
+    rig.kernel.values[POD, QUOTA] = "-1"
+    rig.settle(61)
+    assert rig.says(QUOTA, ONE) == "50000"
 
 
 _VALUES = {QUOTA: [20_000, 50_000, -1], BURST: [0, 5000], SHARES: [2, 512], MEMORY: [8192, -1],

@@ -3,43 +3,82 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from koord.agent.executor.writers.target_writer import BatchReader
+from koord.kernels.cgroup import Directories
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
 
     from koord.agent.executor.target import Target, Value
+    from koord.agent.executor.value_memory import ValueMemory
+    from koord.agent.executor.write_failures import WriteFailures
     from koord.agent.executor.writers.target_writer import TargetWriter
 
 
-def drifted_targets(
-    targets: Iterable[Target],
-    kind_of: Callable[[str], TargetWriter],
-    current: Mapping[Target, Value],
-    failing: Container[Target],
-) -> set[Target]:
-    """The targets that are to be settled: those that differ, and those of which one cannot tell.
+class _Column(NamedTuple):
+    """The targets of one resource, and their directories in the same order."""
+
+    resource: str
+    targets: list[Target]
+    directories: Directories
+
+
+class DriftDetector:
+    """Compares files with what they were last found to say, or written with.
 
     Args:
-        targets: what is looked at; single values are read in one go a resource, others not at all.
         kind_of: the kind of a resource.
-        current: what each was last found to say, or written with.
-        failing: targets that could not be written.
+        current: what each was found to say, or written with.
+        failures: targets that could not be written.
     """
+
+    def __init__(
+        self,
+        kind_of: Callable[[str], TargetWriter],
+        current: ValueMemory,
+        failures: WriteFailures,
+    ) -> None:
+        self._kind_of, self._current, self._failures = kind_of, current, failures
+        self._columns: tuple[AbstractSet[Target], list[_Column]] = (frozenset(), [])
+
+    def drifted(self, targets: AbstractSet[Target]) -> set[Target]:
+        """The targets that are to be settled: those that differ, and those of which one cannot
+        tell, or that could not be written.
+
+        Single values are read in one go a resource, others not at all: of them one cannot tell.
+
+        Args:
+            targets: what is looked at; the same set as last time costs no sorting by resource.
+        """
+        if self._columns[0] is not targets:
+            self._columns = (targets, _columns(targets))
+        found = {each.target for each in self._failures.all() if each.target in targets}
+        for column in self._columns[1]:
+            wanted = self._current.of(column.resource, column.directories)
+            values = self._values(column)
+            if values != wanted or None in values:
+                found |= {
+                    target
+                    for target, value in zip(column.targets, values, strict=True)
+                    if value is None or value != self._current.get(target)
+                }
+        return found
+
+    def _values(self, column: _Column) -> list[Value | None]:
+        kind = self._kind_of(column.resource)
+        if isinstance(kind, BatchReader):
+            return kind.values(column.resource, column.directories)
+        return [None] * len(column.targets)
+
+
+def _columns(targets: AbstractSet[Target]) -> list[_Column]:
     by_resource: dict[str, list[Target]] = {}
     for target in targets:
         by_resource.setdefault(target.resource, []).append(target)
-    found: set[Target] = set()
-    for resource, its in by_resource.items():
-        kind = kind_of(resource)
-        values: Sequence[Value | None] = [None] * len(its)
-        if isinstance(kind, BatchReader):
-            values = kind.values(resource, [target.directory for target in its])
-        found |= {
-            target
-            for target, value in zip(its, values, strict=True)
-            if value is None or value != current.get(target) or target in failing
-        }
-    return found
+    return [
+        _Column(resource, its, Directories([target.directory for target in its]))
+        for resource, its in by_resource.items()
+    ]

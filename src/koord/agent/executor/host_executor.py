@@ -16,7 +16,7 @@ from koord.agent.executor.composition.value_resolver import (
     ValueResolver,
     never_exceeds,
 )
-from koord.agent.executor.drift import drifted_targets
+from koord.agent.executor.drift import DriftDetector
 from koord.agent.executor.target import (
     BURST,
     CORE_SCHED,
@@ -49,6 +49,7 @@ from koord.kernels.cgroup_parse import Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from koord.agent.executor.claim import Claim, Layer
     from koord.agent.executor.journal import Journal
@@ -118,7 +119,8 @@ class HostExecutor:
         self._last_values = ValueMemory()
         self._started_seconds = self._forced_seconds = clock.monotonic_seconds()
         self._lived_seconds = self._started_seconds
-        self._recheck: set[Target] = set()
+        self._recheck: AbstractSet[Target] = frozenset()
+        self._drift = DriftDetector(self._writers.writer_of, self._last_values, self._failures)
         self._absent_files: set[str] = set()
         # Why the journal could not be written last time; empty where it was.
         self._uncommitted = ""
@@ -184,7 +186,9 @@ class HostExecutor:
 
     def recheck(self, *owners: str) -> None:
         """Compares the files that some owners claim at the next :meth:`settle`; none is any."""
-        self._recheck |= self._claims.claimed_by(owners)
+        claimed = self._claims.claimed_by(owners)
+        # As it is where it is alone: the same set again is compared with less ado.
+        self._recheck = self._recheck | claimed if self._recheck else claimed
 
     def settle(self) -> None:
         """Composes, orders and writes what changed; failures are kept and tried again."""
@@ -241,23 +245,37 @@ class HostExecutor:
             changed |= {target for target in self._orphans if not self._claims.of(target)}
             self._orphans = set()
         self._orphans -= changed
-        due = self._failures.due(now) | drifted_targets(
-            self._recheck, self._writers.writer_of, self._last_values, self._failures
-        )
+        due = self._failures.due(now)
+        if self._recheck:
+            due |= self._drift.drifted(self._recheck)
         forced = now - self._forced_seconds > self._settings.force_seconds
         lived = now - self._lived_seconds >= self._settings.living_seconds
-        self._recheck = set()
+        self._recheck = frozenset()
         if not (changed or due or forced or lived):
             return due
         known = self._claims.claimed() | (self._journal.kept() - self._orphans)
         due |= self._claims.affected(changed, known)
         if forced:
             self._forced_seconds = now
-            due |= {target for target in known if not self._failures.waiting(target, now)}
+            due |= self._differing({t for t in known if not self._failures.waiting(t, now)})
         if lived:
             self._lived_seconds = now
             due |= {target for target in known if target.resource in SET_ON_TASKS}
         return due & (known | changed)
+
+    def _differing(self, targets: set[Target]) -> set[Target]:
+        """Those that are not to say what they said last, do not say it, or are to be given back."""
+        for target in targets:
+            self._derive(target)
+        resolver = self._resolver(self._burst.exceeds if self._burst.known else never_exceeds)
+        found = self._drift.drifted(targets)
+        if self._burst.known is None:  # only settling one asks the kernel
+            found |= {target for target in targets if target.resource == BURST}
+        for target in targets - found:
+            made = resolver.final(target) if self._claims.of(target) else None
+            if made is None or made.value != self._last_values.get(target):
+                found.add(target)
+        return found
 
     def _settle(self, due: list[Target], now: float) -> None:
         made = self._made(self._journalled(due, now))

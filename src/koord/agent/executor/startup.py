@@ -17,6 +17,7 @@ from koord.agent.executor.writers.resctrl import ResctrlWriter
 from koord.agent.executor.writers.rooted_files import RootedFiles
 from koord.agent.executor.writers.terway_files import TERWAY_ROOT, TerwayWriter
 from koord.agent.executor.writers.traffic import TrafficKernel, TrafficWriter
+from koord.agent.host.process_limits import kept_descriptors
 from koord.kernels.cgroup import Base, Hierarchy
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def boot_id(roots: HostRoots) -> str:
 
 
 def _files(roots: HostRoots, cgroups: Hierarchy) -> CgroupFileWriter:
-    files = {Base.CGROUP: NativeCgroupFiles(cgroups)}
+    files = {Base.CGROUP: NativeCgroupFiles(cgroups, kept_descriptors() // 4)}
     for base, root in ((Base.PROC, roots.proc), (Base.SYS, roots.sys)):
         if Path(root).is_dir():
             files[base] = NativeCgroupFiles(Hierarchy(root, cgroups.version))

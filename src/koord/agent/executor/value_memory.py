@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from koord.agent.executor.target import Target
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from koord.agent.executor.target import Value
 
 
@@ -17,7 +19,7 @@ class ValueMemory(dict[Target, "Value"]):
     def __init__(self) -> None:
         super().__init__()
         self._generation = 0
-        self._queries: dict[str, tuple[list[str], int, list[Value | None]]] = {}
+        self._queries: dict[str, tuple[Sequence[str], int, list[Value | None]]] = {}
 
     def note(self, target: Target, value: Value) -> None:
         """Remembers what a file says now."""
@@ -31,7 +33,7 @@ class ValueMemory(dict[Target, "Value"]):
             self._generation += 1
             del self[target]
 
-    def of(self, resource: str, directories: list[str]) -> list[Value | None]:
+    def of(self, resource: str, directories: Sequence[str]) -> list[Value | None]:
         """The files of many directories; None where it was never compared.
 
         The same list while the values and the directories, as an object, are the same.

@@ -10,6 +10,8 @@ from koord.base import log
 
 _LOG = log.get("agent.host")
 _KIB = 1 << 10
+KEPT_MAX = 16_384
+_SPARE_DESCRIPTORS = 512
 # mallopt(3). Without them the first large list that is freed teaches glibc to keep as much forever.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 
@@ -29,6 +31,13 @@ def raise_descriptors() -> int:
         _LOG.warning("files are opened anew each round", extra=log.fields(reason=error))
         return soft
     return hard
+
+
+def kept_descriptors() -> int:
+    """How many files may stay open because they are read again and again."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = KEPT_MAX if soft == resource.RLIM_INFINITY else soft - _SPARE_DESCRIPTORS
+    return max(0, min(KEPT_MAX, allowed))
 
 
 def keep_little() -> bool:

@@ -7,12 +7,12 @@ read: a file of a cgroup is read once a round, whoever asks.
 
 from __future__ import annotations
 
-import resource as limits
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from koord.agent.host.process_limits import kept_descriptors
 from koord.base.faults import point
 from koord.kernels.cgroup import CATALOGUE, Directories, Reader
 from koord.kernels.cgroup_parse import Version
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
     from koord.kernels.cgroup import Hierarchy, Table
 
-KEPT_MAX = 16_384
-_SPARE_DESCRIPTORS = 512
 _CPU = ("cpuacct.usage", "cpu.stat")
 
 
@@ -121,13 +119,14 @@ class CgroupTables:
     Args:
         hierarchy: the tree.
         clock: tells when a file was read.
-        kept_max: descriptors to keep at most; by default as many as the process may have, less 512.
+        kept_max: descriptors to keep at most; by default three quarters of what the process
+            may keep; the executor has the others.
     """
 
     def __init__(self, hierarchy: Hierarchy, clock: Clock, kept_max: int | None = None) -> None:
         self._hierarchy = hierarchy
         self._clock = clock
-        self._kept_max = _descriptors() if kept_max is None else kept_max
+        self._kept_max = kept_descriptors() * 3 // 4 if kept_max is None else kept_max
         self._keeping = Reader(hierarchy, self._kept_max)
         self._opening = Reader(hierarchy, 0)
         self._rows = group_rows(())
@@ -218,9 +217,3 @@ def _together(version: Version) -> dict[str, list[str]]:
     files = [CATALOGUE[name].v2 if version is Version.V2 else CATALOGUE[name].v1 for name in _CPU]
     same = len({(file.directory, file.name) for file in files if file}) == 1
     return {name: list(_CPU) for name in _CPU} if same else {}
-
-
-def _descriptors() -> int:
-    soft, _ = limits.getrlimit(limits.RLIMIT_NOFILE)
-    allowed = KEPT_MAX if soft == limits.RLIM_INFINITY else soft - _SPARE_DESCRIPTORS
-    return max(0, min(KEPT_MAX, allowed))

@@ -23,9 +23,11 @@ from koord.base import faults
 from koord.kernels.cgroup import (
     CATALOGUE,
     Base,
+    Directories,
     Hierarchy,
     Outcome,
     Reader,
+    Table,
     Write,
     Writer,
     Written,
@@ -90,11 +92,21 @@ class CgroupFiles(Protocol):
 
 
 class NativeCgroupFiles:
-    """The files beneath one root, through the native reader and writer."""
+    """The files beneath one root, through the native reader and writer.
 
-    def __init__(self, hierarchy: Hierarchy) -> None:
+    Args:
+        hierarchy: the root.
+        kept_max: descriptors that stay open at most, of files of :class:`Directories`: they are
+            read again and again.
+    """
+
+    def __init__(self, hierarchy: Hierarchy, kept_max: int = 0) -> None:
         self._hierarchy = hierarchy
-        self._reader = Reader(hierarchy, kept_max=0)
+        self._opening = Reader(hierarchy, kept_max=0)
+        self._keeping, self._kept_max = Reader(hierarchy, kept_max), kept_max
+        # By resource those that were asked for last, and how many have left since a closing.
+        self._asked: dict[str, Directories] = {}
+        self._left = 0
         self._writer = Writer(hierarchy, ALWAYS_COMPARE, 0.0)
 
     @property
@@ -109,7 +121,7 @@ class NativeCgroupFiles:
 
     def number(self, resource: str, directory: str) -> int:
         """A numeric file in v1 units; raises OSError, or ValueError for what is no number."""
-        table = self._reader.read([directory], [resource])[resource]
+        table = self._opening.read([directory], [resource])[resource]
         number = int(table.error[0])
         if number == errno.EBADMSG:
             raise ValueError(table.messages.get(0, "no number"))
@@ -119,7 +131,7 @@ class NativeCgroupFiles:
 
     def numbers(self, resource: str, directories: Sequence[str]) -> list[int | None]:
         """The same of many directories; None where it cannot be read."""
-        table = self._reader.read(directories, [resource])[resource]
+        table = self._read(resource, directories)
         values = table["value"].tolist()
         return [
             None if error else value
@@ -128,11 +140,31 @@ class NativeCgroupFiles:
 
     def texts(self, resource: str, directories: Sequence[str]) -> list[str | None]:
         """Whole files of many directories, without blanks at their ends; None as above."""
-        table = self._reader.read(directories, [resource])[resource]
+        table = self._read(resource, directories)
         return [
             None if error else text.strip()
             for error, text in zip(table.error.tolist(), table.texts, strict=True)
         ]
+
+    def _read(self, resource: str, directories: Sequence[str]) -> Table:
+        reader = self._opening
+        if isinstance(directories, Directories):
+            self._note(resource, directories)
+            # With fewer than all take, each would be closed before it is read again.
+            if sum(map(len, self._asked.values())) <= self._kept_max:
+                reader = self._keeping
+        return reader.read(directories, [resource])[resource]
+
+    def _note(self, resource: str, directories: Directories) -> None:
+        """Descriptors of cgroups that are gone keep a little of each in the kernel's memory."""
+        before = self._asked.get(resource, ())
+        if before is directories:
+            return
+        self._asked[resource] = directories
+        self._left += len(set(before).difference(directories))
+        if self._left > self._keeping.kept // 4:
+            self._keeping.close_kept()
+            self._left = 0
 
     def is_absent(self, resource: str, directory: str) -> bool:
         """Whether the directory is there and the file is not."""
