@@ -31,6 +31,17 @@ _UNSHARE = (
     "--kill-child", "--mount-proc",
 )  # fmt: skip
 _NEEDED = {"cpu", "cpuset", "memory"}
+# Most machines have net_cls mounted nowhere: here for as long as a shell does something with it.
+_WITH_NET_CLS = ("unshare", "--mount", "--propagation", "private", "sh", "-ec")
+_MAKE = 'mount -t cgroup -o "$1" none "$0"; mkdir "$0/$2"'
+_ENTER = (
+    'mount -t cgroup -o "$1" none "$0"; echo $$ >"$0/$2/cgroup.procs"; umount "$0"; shift 2; '
+    'exec "$@"'
+)
+_REMOVE = """mount -t cgroup -o "$1" none "$0"
+while read -r process; do kill -9 "$process" || true; done <"$0/$2/cgroup.procs"
+find "$0/$2" -depth -type d -exec rmdir {} \\;
+"""
 
 
 class MissingNodeError(Exception):
@@ -68,12 +79,12 @@ def run_inside(
         timeout_seconds: then all of it is killed.
         live: whether what it prints is printed as it comes, not its end at the end.
     """
-    with _directories() as made, _scratch() as scratch:
+    with _directories() as made, _scratch() as scratch, _net_cls(Path(scratch)) as enter:
         result = Path(scratch) / "result.json"
         order |= {"result": str(result), "scratch": scratch}
         with Path(scratch, "output").open("wb") as output:
             process = subprocess.Popen(
-                [*_UNSHARE, sys.executable, "-m", module, json.dumps(order)],
+                [*enter, *_UNSHARE, sys.executable, "-m", module, json.dumps(order)],
                 cwd=ROOT, stdin=subprocess.DEVNULL, stdout=None if live else output,
                 stderr=subprocess.STDOUT,
                 preexec_fn=lambda: _move(made), start_new_session=True,
@@ -103,6 +114,29 @@ def _scratch() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}-{os.getpid()}-") as scratch:
         yield scratch
+
+
+@contextlib.contextmanager
+def _net_cls(scratch: Path) -> Iterator[list[str]]:
+    """A directory in net_cls, which few machines have mounted; gives what enters it and goes on.
+
+    Nothing is given where that is mounted like the others, or the kernel has it not.
+    """
+    rows = [line.split() for line in Path("/proc/cgroups").read_text(encoding="ascii").splitlines()]
+    own = next((row[1] for row in rows if row[0] == "net_cls"), None)
+    if own is None or any("net_cls" in name for name in hierarchies()):
+        yield []
+        return
+    # With those that share the hierarchy, if there is one already.
+    names = ",".join(row[0] for row in rows if row[1] == own != "0") or "net_cls"
+    place, name = scratch / "net_cls", f"{_PREFIX}-{os.getpid()}-{time.monotonic_ns()}"
+    place.mkdir()
+    words = [str(place), names, name]
+    subprocess.run([*_WITH_NET_CLS, _MAKE, *words], check=True)
+    try:
+        yield [*_WITH_NET_CLS, _ENTER, *words]
+    finally:
+        subprocess.run([*_WITH_NET_CLS, _REMOVE, *words], check=True)
 
 
 @contextlib.contextmanager

@@ -77,12 +77,15 @@ def mount(*arguments: str) -> None:
     subprocess.run(["mount", *arguments], check=True)
 
 
-def mount_cgroups() -> None:
+def mount_cgroups(*more: str) -> None:
     """Cgroups from here down, where others expect those of the whole machine.
 
     What the machine has mounted nowhere a process is not moved in: what is made there would stay.
+
+    Args:
+        more: hierarchies that a process was moved in nevertheless, where the kernel has them.
     """
-    mounted = {path.name for path in CGROUP.iterdir()}
+    mounted = {path.name for path in CGROUP.iterdir()}.union(more)
     mount("--make-rshared", "/")
     mount("-t", "tmpfs", "-o", "mode=755", "cgroup", str(CGROUP))
     for line in Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines():
@@ -94,10 +97,14 @@ def mount_cgroups() -> None:
             mount("-t", "cgroup", "-o", named, "cgroup", str(folder))
 
 
-def mount_all() -> None:
-    """Mounts of a node's own: cgroups from here down, ``/run``, and what containerd writes."""
+def mount_all(*more: str) -> None:
+    """Mounts of a node's own: cgroups from here down, ``/run``, and what containerd writes.
+
+    Args:
+        more: as of :func:`mount_cgroups`.
+    """
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    mount_cgroups()
+    mount_cgroups(*more)
     for folder in (Path("/run"), Path("/opt")):
         mount("-t", "tmpfs", "-o", "mode=755", "own", str(folder))
     for name in ("cni-conf", "nri", "logs"):
@@ -251,7 +258,18 @@ class RealNode(RuntimeNode):
 
     def mount(self) -> None:
         """Makes the mounts of a node's own."""
-        mount_all()
+        mount_all("net_cls")
+
+    def add_link(self) -> None:
+        """A link with the default route; what is at its other end says nothing."""
+        for words in (
+            "link add uplink type veth peer name far",
+            "address add 192.0.2.1/24 dev uplink",
+            "link set uplink up",
+            "link set far up",
+            "route add default via 192.0.2.2",
+        ):
+            subprocess.run(["ip", *words.split()], check=True)
 
     # -- the kubelet's part --------------------------------------------------------------------
 

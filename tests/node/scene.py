@@ -4,22 +4,34 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from typing import Any
 
 from tests.node.cri import CriPod
 from tests.node.inside import write_figures
-from tests.node.machine import NODE, RealNode, until
+from tests.node.machine import CGROUP, NODE, RealNode, until
 
 GATES = "OOMScoreAdj=true,GPUEnvInject=true"
 _SAYS = (
     "grep Cpus_allowed_list /proc/self/status; cat /proc/self/oom_score_adj; "
-    "echo gpus=$NVIDIA_VISIBLE_DEVICES; exec sleep 100000"
+    "echo gpus=$NVIDIA_VISIBLE_DEVICES; "
+    "cat /sys/fs/cgroup/net_cls/net_cls.classid 2>/dev/null || echo none; exec sleep 100000"
 )
+_LINES = 4
 COMMAND = ["/bin/sh", "-c", _SAYS]
 _MIB = 1 << 20
 BATCH = {"kubernetes.io/batch-cpu": "500", "kubernetes.io/batch-memory": str(32 * _MIB)}
 _QOS, _STATUS = "koordinator.sh/qosClass", "scheduling.koordinator.sh/resource-status"
 _GPUS = "scheduling.koordinator.sh/device-allocated"
+# Parts of the node's link, and nothing else: services 40 %, batch 5 to 10 %.
+_NODE_SLO: dict[str, Any] = {
+    "systemStrategy": {"totalNetworkBandwidth": "400M"},
+    "resourceQOSStrategy": {
+        "lsClass": {"networkQOS": {"enable": True, "egressRequest": 40}},
+        "beClass": {"networkQOS": {"enable": True, "egressRequest": 5, "egressLimit": 10}},
+    },
+}
 _FILES = ("cpu.shares", "cpu.cfs_quota_us", "memory.limit_in_bytes", "cpuset.cpus")
 
 
@@ -110,7 +122,8 @@ def run(node: RealNode) -> dict[str, Any]:
     """All of it."""
     found: dict[str, Any] = {"runtime": node.cri.version()}
     pods = Pods(node)
-    node.start_koordlet(GATES)
+    gates = _with_network(node)
+    node.start_koordlet(gates)
     until("CPUs are reported", lambda: node.api.get("NodeResourceTopology", NODE))
     bound = _bound(node, pods)
     found["chosen"] = json.loads(bound.annotations[_STATUS])["cpuset"]
@@ -121,20 +134,37 @@ def run(node: RealNode) -> dict[str, Any]:
         memory_limit_in_bytes=64 * _MIB, oom_score_adj=-997,
     )  # fmt: skip
     node.cri.start(container)
-    found["bound says"] = until("output", lambda: _lines(node, bound, 3))
+    found["bound says"] = until("output", lambda: _lines(node, bound, _LINES))
     # The cluster has not told of it yet: nobody but the runtime has written these.
     found["bound"] = read(node, bound, container)
     batch, inside = _batch(node, pods, found)
     _beneath_a_lower_quota(node, pods, found)
+    found["classes of the link"] = _classes()
     found["calls"] = node.status()["runtime"]["calls"]
     pods.started(bound, container)
     pods.started(batch, inside)
     _states_the_same(node, found, (bound, container), (batch, inside))
-    _killed_and_back(node, found, (bound, container), (batch, inside))
+    _killed_and_back(node, gates, found, (bound, container), (batch, inside))
     _runtime_is_restarted(node, pods, found)
     node.cri.remove(sandbox, container)
     found["said"] = [line for line in node.log("koordlet").splitlines() if "Traceback" in line]
     return found
+
+
+def _with_network(node: RealNode) -> str:
+    """Gates, with TCNetworkQoS where sockets have classes by cgroup v1."""
+    if not (CGROUP / "net_cls").is_dir():
+        return GATES
+    node.add_link()
+    node.api.put("NodeSLO", NODE, spec=_NODE_SLO)
+    return f"{GATES},TCNetworkQoS=true"
+
+
+def _classes() -> dict[str, str]:
+    """Of the node's link, what each may have at most, by handle; empty where it has none."""
+    words = ["tc", "class", "show", "dev", "uplink"]
+    shown = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    return dict(re.findall(r"^class htb (\S+) .* ceil (\S+)", shown, re.MULTILINE))
 
 
 def _bound(node: RealNode, pods: Pods) -> CriPod:
@@ -168,7 +198,7 @@ def _batch(
     found[f"{name} pod"] = {file: node.read(file, pod.directory) for file in files}
     container = node.cri.create(sandbox, pod, COMMAND, cpu_shares=2, oom_score_adj=1000)
     node.cri.start(container)
-    found[f"{name} says"] = until("output", lambda: _lines(node, pod, 3))
+    found[f"{name} says"] = until("output", lambda: _lines(node, pod, _LINES))
     found[name] = read(node, pod, container)
     # The kubelet has its own idea: what hooks want stays.
     node.cri.update(container, cpu_shares=2, cpu_quota=10_000, cpu_period=100_000)
@@ -189,7 +219,7 @@ def _beneath_a_lower_quota(node: RealNode, pods: Pods, found: dict[str, Any]) ->
         node.write("cpu.cfs_quota_us", pod.directory, "20000")
         container = node.cri.create(sandbox, pod, COMMAND, cpu_shares=2, oom_score_adj=1000)
         node.cri.start(container)
-        until("output", lambda: _lines(node, pod, 3))
+        until("output", lambda: _lines(node, pod, _LINES))
         values = read(node, pod, container)
         node.cri.end(container)
         return values if node.read("cpu.cfs_quota_us", pod.directory) == "20000" else {}
@@ -218,7 +248,7 @@ def _states_the_same(
 
 
 def _killed_and_back(
-    node: RealNode, found: dict[str, Any], *containers: tuple[CriPod, str]
+    node: RealNode, gates: str, found: dict[str, Any], *containers: tuple[CriPod, str]
 ) -> None:
     (bound, first), (batch, second) = containers
     found["started"] = [node.cri.started_at(first), node.cri.started_at(second)]
@@ -228,7 +258,7 @@ def _killed_and_back(
     other = "0" if found["chosen"] != "0" else "1"
     node.write("cpuset.cpus", f"{bound.directory}/{first}", other)
     found["drifted"] = [read(node, bound, first), read(node, batch, second)]
-    node.start_koordlet(GATES)
+    node.start_koordlet(gates)
 
     def mended() -> bool:
         now = [read(node, bound, first), read(node, batch, second)]

@@ -40,6 +40,15 @@ def test_batch_limits_are_there_before_it_starts(seen: Any) -> None:
     assert {name: seen["batch"][name] for name in limits} == limits
 
 
+def test_sockets_have_their_class_of_the_link_from_the_first_instruction_on(seen: Any) -> None:
+    """What a container reads of its own `net_cls.classid`: 1:3 of services, 1:4 of batch."""
+    if not seen["classes of the link"]:
+        pytest.skip("this kernel has no net_cls")
+    assert [int(seen[f"{name} says"][3]) for name in ("bound", "batch")] == [0x1_0003, 0x1_0004]
+    classes = seen["classes of the link"]
+    assert (classes["1:3"], classes["1:4"]) == ("400Mbit", "40Mbit")
+
+
 def test_an_update_keeps_what_hooks_want(seen: Any) -> None:
     assert seen["batch updated"] == seen["batch"]
 
