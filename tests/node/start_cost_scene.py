@@ -6,6 +6,7 @@ Two containerds, one without NRI, make a container each in turn, beside the same
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,18 @@ def run(folder: Path, order: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"shares": {name: _shares(node, way) for name, way in ways.items()}}
     in_turn(ways, _WARM, _COMMAND, **_ALIKE)
     before, calls = _cpu(node), _calls(node)
+    began = time.monotonic()
     taken = in_turn(ways, order["starts"], _COMMAND, **_ALIKE)
+    after, seconds = _cpu(node), time.monotonic() - began
     # With what ends a container; koordlet's with all that it does otherwise in this time.
     found["CPU ms a container"] = {
-        name: round(1000 * (now - before[name]) / order["starts"], 2)
-        for name, now in _cpu(node).items()
+        name: round(1000 * (after[name] - before[name]) / order["starts"], 2) for name in before
     }
+    time.sleep(seconds)
+    idle = _cpu(node)["koordlet"] - after["koordlet"]
+    found["CPU ms a container"]["koordlet, in as long a time without any"] = round(
+        1000 * idle / order["starts"], 2
+    )
     found["calls"] = {name: count - calls[name] for name, count in _calls(node).items()}
     found["milliseconds"] = compared(taken, "plain")
     found["last calls"] = node.status()["runtime"]["calls"]

@@ -21,7 +21,7 @@ STARTS = int(os.environ.get("KOORD_NODE_STARTS", "8"))
 
 @pytest.fixture(scope="module")
 def seen() -> Any:
-    return figures("tests.node.start_cost_scene", 120 + 2 * STARTS, starts=STARTS)
+    return figures("tests.node.start_cost_scene", 120 + 3 * STARTS, starts=STARTS)
 
 
 def test_hooks_serve_the_one_and_not_the_other(seen: Any) -> None:

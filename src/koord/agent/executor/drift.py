@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from koord.agent.executor.writers.target_writer import TargetWriter
 
 
-class _Column(NamedTuple):
+class _ComparedFiles(NamedTuple):
     """The targets of one resource, and their directories in the same order."""
 
     resource: str
@@ -42,7 +42,7 @@ class DriftDetector:
         failures: WriteFailures,
     ) -> None:
         self._kind_of, self._current, self._failures = kind_of, current, failures
-        self._columns: tuple[AbstractSet[Target], list[_Column]] = (frozenset(), [])
+        self._compared: tuple[AbstractSet[Target], list[_ComparedFiles]] = (frozenset(), [])
 
     def drifted(self, targets: AbstractSet[Target]) -> set[Target]:
         """The targets that are to be settled: those that differ, and those of which one cannot
@@ -53,32 +53,32 @@ class DriftDetector:
         Args:
             targets: what is looked at; the same set as last time costs no sorting by resource.
         """
-        if self._columns[0] is not targets:
-            self._columns = (targets, _columns(targets))
+        if self._compared[0] is not targets:
+            self._compared = (targets, _compared(targets))
         found = {each.target for each in self._failures.all() if each.target in targets}
-        for column in self._columns[1]:
-            wanted = self._current.of(column.resource, column.directories)
-            values = self._values(column)
+        for files in self._compared[1]:
+            wanted = self._current.of(files.resource, files.directories)
+            values = self._values(files)
             if values != wanted or None in values:
                 found |= {
                     target
-                    for target, value in zip(column.targets, values, strict=True)
+                    for target, value in zip(files.targets, values, strict=True)
                     if value is None or value != self._current.get(target)
                 }
         return found
 
-    def _values(self, column: _Column) -> list[Value | None]:
-        kind = self._kind_of(column.resource)
+    def _values(self, files: _ComparedFiles) -> list[Value | None]:
+        kind = self._kind_of(files.resource)
         if isinstance(kind, BatchReader):
-            return kind.values(column.resource, column.directories)
-        return [None] * len(column.targets)
+            return kind.values(files.resource, files.directories)
+        return [None] * len(files.targets)
 
 
-def _columns(targets: AbstractSet[Target]) -> list[_Column]:
+def _compared(targets: AbstractSet[Target]) -> list[_ComparedFiles]:
     by_resource: dict[str, list[Target]] = {}
     for target in targets:
         by_resource.setdefault(target.resource, []).append(target)
     return [
-        _Column(resource, its, Directories([target.directory for target in its]))
+        _ComparedFiles(resource, its, Directories([target.directory for target in its]))
         for resource, its in by_resource.items()
     ]

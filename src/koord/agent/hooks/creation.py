@@ -8,7 +8,6 @@ Rule: docs/reference/hooks.md#delivery-by-the-runtime.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from koord.agent.executor.composition.value_resolver import OwnedClaim, ValueResolver
@@ -103,8 +102,7 @@ class CreationHooks:
             name, container_id, f"{pod.directory}/{_NEW}", ContainerKind.REGULAR,
             running=False, spec=spec[name],
         )  # fmt: skip
-        whole = replace(pod_context(pod), reconciling=False)
-        context = replace(container_context(whole, state), environment=dict(environment or {}))
+        context = container_context(pod_context(pod, reconciling=False), state, environment)
         claims: dict[Target, list[OwnedClaim]] = {}
         for hook in self._hooks:
             if stage in hook.stages:

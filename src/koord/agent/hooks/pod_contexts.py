@@ -89,7 +89,7 @@ class _Malformed(Mapping[str, ExtendedResources]):
         raise self._error
 
 
-def pod_context(state: PodState) -> PodContext:
+def pod_context(state: PodState, *, reconciling: bool = True) -> PodContext:
     """A pod as its hooks see it; a malformed annotation is the hook's to stumble over."""
     extended: Mapping[str, ExtendedResources] | None
     try:
@@ -108,13 +108,24 @@ def pod_context(state: PodState) -> PodContext:
         directory=state.directory,
         requested=_request_of_pod(state.pod),
         extended=extended,
+        reconciling=reconciling,
     )
 
 
-def container_context(pod: PodContext, state: ContainerState) -> ContainerContext:
-    """One of its containers, which runs; limits that the spec does not name are none."""
+def container_context(
+    pod: PodContext, state: ContainerState, environment: Mapping[str, str] | None = None
+) -> ContainerContext:
+    """One of its containers; limits that the spec does not name are none.
+
+    Args:
+        pod: whose.
+        state: as its pod's source, or a runtime, tells of it.
+        environment: of one that is being made.
+    """
     asked = _request_of_container(state.spec) if state.spec else CgroupRequest()
-    return ContainerContext(pod, state.name, state.id, state.directory, asked)
+    return ContainerContext(
+        pod, state.name, state.id, state.directory, asked, environment=environment or {}
+    )
 
 
 def sandbox_context(pod: PodContext, directory: str) -> ContainerContext:

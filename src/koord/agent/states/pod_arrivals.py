@@ -42,6 +42,8 @@ class PodArrivals:
 
     async def find(self, uid: str, seconds: float) -> PodState | None:
         """The pod, waited for no longer than so; None where nobody told of it."""
+        if (there := self.known(uid)) is not None:
+            return there
         try:
             async with asyncio.timeout(seconds):
                 while (pod := self.known(uid)) is None:

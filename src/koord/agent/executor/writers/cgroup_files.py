@@ -105,7 +105,7 @@ class NativeCgroupFiles:
         self._opening = Reader(hierarchy, kept_max=0)
         self._keeping, self._kept_max = Reader(hierarchy, kept_max), kept_max
         # By resource those that were asked for last, and how many have left since a closing.
-        self._asked: dict[str, Directories] = {}
+        self._last: dict[str, Directories] = {}
         self._left = 0
         self._writer = Writer(hierarchy, ALWAYS_COMPARE, 0.0)
 
@@ -151,16 +151,16 @@ class NativeCgroupFiles:
         if isinstance(directories, Directories):
             self._note(resource, directories)
             # With fewer than all take, each would be closed before it is read again.
-            if sum(map(len, self._asked.values())) <= self._kept_max:
+            if sum(map(len, self._last.values())) <= self._kept_max:
                 reader = self._keeping
         return reader.read(directories, [resource])[resource]
 
     def _note(self, resource: str, directories: Directories) -> None:
         """Descriptors of cgroups that are gone keep a little of each in the kernel's memory."""
-        before = self._asked.get(resource, ())
+        before = self._last.get(resource, ())
         if before is directories:
             return
-        self._asked[resource] = directories
+        self._last[resource] = directories
         self._left += len(set(before).difference(directories))
         if self._left > self._keeping.kept // 4:
             self._keeping.close_kept()
