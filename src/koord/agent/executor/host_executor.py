@@ -267,10 +267,15 @@ class HostExecutor:
         """Those that are not to say what they said last, do not say it, or are to be given back."""
         for target in targets:
             self._derive(target)
-        resolver = self._resolver(self._burst.exceeds if self._burst.known else never_exceeds)
         found = self._drift.drifted(targets)
-        if self._burst.known is None:  # only settling one asks the kernel
-            found |= {target for target in targets if target.resource == BURST}
+
+        def exceeds(target: Target) -> bool:
+            """Where that is not known, settling one asks the kernel."""
+            if self._burst.known is None:
+                found.add(target)
+            return self._burst.known is True
+
+        resolver = self._resolver(exceeds)
         for target in targets - found:
             made = resolver.final(target) if self._claims.of(target) else None
             if made is None or made.value != self._last_values.get(target):
