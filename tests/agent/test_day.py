@@ -58,7 +58,8 @@ def _check_nothing_is_left_of_the_gone(world: World, live: set[str]) -> None:
 def _check_bounds(world: World) -> None:
     agent = world.agent
     open_now = descriptors()
-    assert open_now <= world.descriptors + 8 * len(world.plant._groups) + 8
+    # Of each group eight files that are measured, and five that are compared.
+    assert open_now <= world.descriptors + (8 + 5) * len(world.plant._groups) + 8
     assert agent.cache.series <= 60 + 40 * len(world.plant._groups)
     assert agent.cache.bytes <= world.options.tsdb_max_bytes
     assert len(agent.owners.last()) <= 500

@@ -421,6 +421,8 @@ class Agent:
             with round_("hooks"):
                 self.executor.withdraw(_SCANNER)
                 self.reconciler.stop()
+        with round_("hooks"):
+            self.executor.close()
         with round_("metrics"):
             self.advisor.stop()
         with round_("audit log"):

@@ -211,6 +211,10 @@ class HostExecutor:
         self._commit_quietly()
         return [failure for failure in self._failures.all() if failure.target in self._journal]
 
+    def close(self) -> None:
+        """Closes descriptors that stayed open, at the end."""
+        self._writers.close_kept()
+
     def failures(self) -> list[WriteFailure]:
         """Targets that do not say what they should.
 

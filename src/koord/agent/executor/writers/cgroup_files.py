@@ -155,6 +155,10 @@ class NativeCgroupFiles:
                 reader = self._keeping
         return reader.read(directories, [resource])[resource]
 
+    def close_kept(self) -> None:
+        """Closes the descriptors that stayed open; who reads again opens them anew."""
+        self._keeping.close_kept()
+
     def _note(self, resource: str, directories: Directories) -> None:
         """Descriptors of cgroups that are gone keep a little of each in the kernel's memory."""
         before = self._last.get(resource, ())
@@ -193,6 +197,12 @@ class CgroupFileWriter:
 
     def __init__(self, files: dict[Base, CgroupFiles]) -> None:
         self._files = files
+
+    def close_kept(self) -> None:
+        """Closes descriptors that stayed open."""
+        for files in self._files.values():
+            if isinstance(files, NativeCgroupFiles):
+                files.close_kept()
 
     def takes(self, resource: str) -> bool:
         """Whether the catalogue has it and its base is there."""

@@ -78,6 +78,15 @@ class FileProbe(Protocol):
 
 
 @runtime_checkable
+class KeepsDescriptors(Protocol):
+    """A kind that keeps files open which are read again and again."""
+
+    def close_kept(self) -> None:
+        """Closes them."""
+        ...
+
+
+@runtime_checkable
 class BatchReader(Protocol):
     """A kind that reads a file of many directories in one go."""
 

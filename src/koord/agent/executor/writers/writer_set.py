@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.agent.executor.write_failures import from_error
-from koord.agent.executor.writers.target_writer import CgroupProbe, FileProbe
+from koord.agent.executor.writers.target_writer import CgroupProbe, FileProbe, KeepsDescriptors
 from koord.base import faults
 from koord.base.errors import KoordError
 
@@ -42,6 +42,12 @@ class WriterSet:
                 raise KoordError("claim", "resource", resource, "a resource that this node has")
             self._by_resource[resource] = writer
         return writer
+
+    def close_kept(self) -> None:
+        """Closes descriptors that stayed open."""
+        for writer in self._writers:
+            if isinstance(writer, KeepsDescriptors):
+                writer.close_kept()
 
     def held(self, target: Target) -> Value | None:
         """What a target says now; None where it cannot be read."""
