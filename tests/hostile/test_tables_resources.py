@@ -57,13 +57,14 @@ def test_what_is_kept_by_lists_of_names_is_bounded_by_the_names() -> None:
     stock.add(node("n0"))
     sizes, own = [], [tracemalloc.Filter(True, fit.__file__)]
     tracemalloc.start()
-    for number in range(6):
+    for number in range(10):
         stock.where(greedy(f"greedy-{number}", number * NAMES))
         kept = tracemalloc.take_snapshot().filter_traces(own).statistics("filename")
         sizes.append(sum(each.size for each in kept))
     tracemalloc.stop()
     assert sizes[0] > 0
-    assert sizes[-1] <= 3 * sizes[0], sizes
+    # What is remembered of large pods has room for five of these.
+    assert sizes[-1] <= 5 * sizes[0], sizes
 
 
 def test_kinds_of_pods_are_bounded_by_the_names_that_they_request() -> None:
