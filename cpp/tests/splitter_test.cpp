@@ -18,10 +18,10 @@ std::string split(const std::string& text) {
   if (!splitter.split(text, object)) return "no";
   std::string found = object.frame;
   for (const Splitter::Part& part : object.parts) {
-    found += " " + std::to_string(part.name) + "@" + std::to_string(part.place) + "=";
-    found += part.text;
+    found.append(" ").append(std::to_string(part.name)).append("@");
+    found.append(std::to_string(part.place)).append("=").append(part.text);
   }
-  return found + " " + std::to_string(object.noted);
+  return found.append(" ").append(std::to_string(object.noted));
 }
 
 std::string items(const std::string& text) {
@@ -66,7 +66,7 @@ TEST("splitter/what says more than its members is not split") {
 TEST("splitter/members are bounded") {
   std::string text = "{";
   for (std::size_t number = 0; number < Splitter::kMaxMembers; ++number) {
-    text += (number == 0 ? "\"" : ",\"") + std::to_string(number) + "\":0";
+    text.append(number == 0 ? "\"" : ",\"").append(std::to_string(number)).append("\":0");
   }
   CHECK_EQ(split(text + "}"), text + "} 0");
   CHECK_EQ(split(text + ",\"args\":0}"), std::string("no"));
