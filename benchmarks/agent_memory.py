@@ -14,7 +14,8 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
+
+from benchmarks.resident import resident_bytes
 
 PARTS = {
     "standard library": (
@@ -47,19 +48,14 @@ def main() -> None:
 
 def measure() -> dict[str, float]:
     """MiB by part, in this order."""
-    first = before = resident_kib()
+    first = before = resident_bytes()
     found: dict[str, float] = {}
     for part, modules in PARTS.items():
         for name in modules:
             importlib.import_module(name)
-        now = resident_kib()
-        found[part], before = round((now - before) / 1024, 1), now
-    return {**found, "all": round((before - first) / 1024, 1)}
-
-
-def resident_kib() -> int:
-    text = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(text.partition("VmRSS:")[2].split()[0])
+        now = resident_bytes()
+        found[part], before = round((now - before) / 2**20, 1), now
+    return {**found, "all": round((before - first) / 2**20, 1)}
 
 
 if __name__ == "__main__":

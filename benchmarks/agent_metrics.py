@@ -25,6 +25,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from benchmarks.resident import resident_bytes
 from koord.agent.host.kernel.perf import pack_reading, scaled
 from koord.agent.host.machine import Machine
 from koord.agent.host.process_limits import raise_descriptors
@@ -245,14 +246,9 @@ def measure(made: Bench, root: str) -> dict[str, object]:
 
 def resident(code: str) -> int:
     """Resident bytes of an interpreter that ran some code."""
-    tell = "import re; print(re.search(r'VmRSS:\\s+(\\d+)', open('/proc/self/status').read())[1])"
+    tell = "from benchmarks.resident import resident_bytes; print(resident_bytes())"
     command = [sys.executable, "-c", f"{code}\n{tell}"]
-    return int(subprocess.run(command, check=True, capture_output=True).stdout) * 1024
-
-
-def resident_self() -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) * 1024
+    return int(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
 def main() -> None:
@@ -272,7 +268,7 @@ def main() -> None:
             root = f"{directory}/sys/fs/cgroup"
         report = measure(made, root)
         report |= {"stood_in_for": which.stood_in_for, "absent": which.absent}
-        used = resident_self()
+        used = resident_bytes()
         report["resident_mib_above_bare"] = round((used - resident("")) / 2**20, 1)
         report["resident_mib_above_numpy"] = round((used - resident("import numpy")) / 2**20, 1)
         made.advisor.stop()

@@ -18,7 +18,8 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from benchmarks.informer_memory import WARM_UP_PODS, resident_bytes, synced
+from benchmarks.informer_memory import WARM_UP_PODS, synced
+from benchmarks.resident import resident_bytes
 from koord.api import codec
 from koord.api.kinds.node import Node
 from koord.api.kinds.nodemetric import NodeMetric

@@ -15,8 +15,8 @@ import asyncio
 import gc
 import json
 import time
-from pathlib import Path
 
+from benchmarks.resident import resident_bytes
 from koord.api import Pod
 from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.controllers.descheduler.pod_projection import DeschedulerPod
@@ -62,11 +62,6 @@ class Quiet:
 
     async def close(self) -> None:
         pass
-
-
-def resident_bytes() -> int:
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Rss:")) * 1024
 
 
 async def synced(

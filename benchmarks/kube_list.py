@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from benchmarks.resident import resident_bytes
 from tests.kube.pods import pages
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -151,7 +152,7 @@ class _Begin:
 
     def __init__(self) -> None:
         gc.collect()
-        self._resident = _resident_bytes()
+        self._resident = resident_bytes()
         self._cpu_seconds = time.process_time()
         self._seconds = time.perf_counter()
 
@@ -160,14 +161,9 @@ class _Begin:
         cpu_seconds = time.process_time() - self._cpu_seconds
         gc.collect()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        resident = _resident_bytes()
+        resident = resident_bytes()
         grown, peaked = resident - self._resident, peak - self._resident
         return Cost(pods, seconds, cpu_seconds, grown, peaked)
-
-
-def _resident_bytes() -> int:
-    pages_held = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages_held * resource.getpagesize()
 
 
 def report(costs: dict[str, Cost]) -> str:

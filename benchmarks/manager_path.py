@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from benchmarks.informer_memory import resident_bytes
 from benchmarks.manager import NOW, PODS_A_NODE, a_metric, a_node, a_pod, a_topology
+from benchmarks.resident import resident_bytes
 from koord.api.codec import convert, to_document
 from koord.api.kinds.cluster import ConfigMap
 from koord.api.kinds.meta import ObjectMeta

@@ -22,9 +22,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from benchmarks.resident import resident_bytes
 from koord.api.codec import convert
 from koord.api.kinds.pod import Pod
 from tests.controllers.scheduler.pods import node
@@ -91,12 +91,6 @@ def pod(index: int, group: int) -> Pod:
         "labels": {"app": f"app-{group}"},
     }  # fmt: skip
     return convert({"metadata": meta, "spec": spec(group), "status": {}}, Pod, "Pod")
-
-
-def resident_bytes() -> int:
-    """Memory of this process."""
-    pages = Path("/proc/self/statm").read_text().split()[1]
-    return int(pages) * 4096
 
 
 def fill(stock: Stock, nodes: int, progress: Progress) -> None:

@@ -122,7 +122,8 @@ def run(node: RealNode) -> dict[str, Any]:
     """All of it."""
     found: dict[str, Any] = {"runtime": node.cri.version()}
     pods = Pods(node)
-    gates = _with_network(node)
+    found["sockets have classes"] = (CGROUP / "net_cls").is_dir()
+    gates = _with_network(node, sockets_have_classes=found["sockets have classes"])
     node.start_koordlet(gates)
     until("CPUs are reported", lambda: node.api.get("NodeResourceTopology", NODE))
     bound = _bound(node, pods)
@@ -151,9 +152,9 @@ def run(node: RealNode) -> dict[str, Any]:
     return found
 
 
-def _with_network(node: RealNode) -> str:
+def _with_network(node: RealNode, *, sockets_have_classes: bool) -> str:
     """Gates, with TCNetworkQoS where sockets have classes by cgroup v1."""
-    if not (CGROUP / "net_cls").is_dir():
+    if not sockets_have_classes:
         return GATES
     node.add_link()
     node.api.put("NodeSLO", NODE, spec=_NODE_SLO)
