@@ -112,6 +112,6 @@ class Operator(Visitor):
         versions = (each["preferredVersion"]["groupVersion"] for each in groups)
         return ["/api/v1", *(f"/apis/{version}" for version in versions)]
 
-    def pod_log(self, namespace: str, name: str) -> str:
+    def pod_log(self, namespace: str, name: str, *options: str) -> str:
         """What a pod said."""
-        return self.kubectl("logs", name, f"--namespace={namespace}")
+        return self.kubectl("logs", name, f"--namespace={namespace}", *options)

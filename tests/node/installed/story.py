@@ -151,6 +151,7 @@ def leave(world: Operator) -> None:
     """As the guide says: nothing is offered, koordlet restores, the release goes."""
     found = world.pods(SYSTEM, "", "app.kubernetes.io/part-of=koord")
     world.found["components later"] = found
+    world.found["restarts"] = traces.restarts(world, found)
     world.found["logs"] = traces.troubles(world, found)
     world.found["confinement"] = {
         pod["metadata"]["labels"]["koord-app"]: traces.confinement(pod) for pod in found

@@ -60,6 +60,7 @@ def test_each_component_is_a_pod_of_the_node(seen: Any) -> None:
 
 
 def test_all_stay_ready(seen: Any) -> None:
+    assert seen["restarts"] == {}, seen["restarts"]
     for pod in seen["components later"]:
         (status,) = pod["status"]["containerStatuses"]
         name = pod["metadata"]["name"]

@@ -7,6 +7,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.node.cluster.control_plane import NODE
 from tests.node.cluster.visitor import TROUBLES, Document
@@ -78,6 +79,18 @@ def troubles(world: Operator, pods: list[Document]) -> list[str]:
         for line in world.pod_log(pod["metadata"]["namespace"], pod["metadata"]["name"]).split("\n")
         if any(word in line for word in TROUBLES)
     ]
+
+
+def restarts(world: Operator, pods: list[Document]) -> dict[str, Any]:
+    """Of containers that ended and were started again: how they ended, and their last lines."""
+    found = {}
+    for pod in pods:
+        (status,) = pod["status"]["containerStatuses"]
+        if status["restartCount"]:
+            meta = pod["metadata"]
+            said = world.pod_log(meta["namespace"], meta["name"], "--previous", "--tail=40")
+            found[meta["name"]] = {**status["lastState"], "said": said}
+    return found
 
 
 def confinement(pod: Document) -> dict[str, str]:
