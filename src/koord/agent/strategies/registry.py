@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from koord.base.errors import Code, KoordError
+from koord.base.installed_packages import plugins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -49,7 +49,7 @@ def strategies(
     """
     found = [builtin(name, options) for name in BUILTIN]
     names = {strategy.name for strategy in found}
-    chosen = entry_points(group=GROUP) if points is None else points
+    chosen = plugins(GROUP) if points is None else points
     for point in sorted(chosen, key=lambda each: each.name):
         strategy = _outside(point, options)
         if strategy.name in names:
