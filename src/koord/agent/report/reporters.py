@@ -233,7 +233,7 @@ class TopologyReporter:
         self._publisher = publisher
         self._interval_seconds = interval_seconds
         self._configuration: KubeletConfiguration | None = None
-        self._asked_seconds = NEVER
+        self._answer_seconds = NEVER
         self._computed: _ComputedTopology | None = None
         self._malformed: list[str] = []
 
@@ -283,12 +283,12 @@ class TopologyReporter:
 
     async def _ask_kubelet(self) -> None:
         now_seconds = asyncio.get_running_loop().time()
-        if self._kubelet is None or now_seconds - self._asked_seconds < _ASK_AGAIN_SECONDS:
+        if self._kubelet is None or now_seconds - self._answer_seconds < _ASK_AGAIN_SECONDS:
             return
         # What it said last stays true until it restarts, and then it answers again.
         with self._supervisor.round("kubelet's configuration"):
             self._configuration = await self._kubelet.configuration()
-            self._asked_seconds = now_seconds
+            self._answer_seconds = now_seconds
 
     def _allocations(self) -> dict[str, CPUSet]:
         configuration = self._configuration

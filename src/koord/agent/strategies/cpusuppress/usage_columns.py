@@ -40,7 +40,7 @@ class PodRows:
     def __init__(self, pods: Iterable[PodState]) -> None:
         self._best_effort = {pod.uid: is_best_effort(pod) for pod in pods}
         self._labels: list[tuple[str, ...]] | None = None
-        self._found = (np.empty(0, np.int64), np.empty(0, np.bool_))
+        self._rows = (np.empty(0, np.int64), np.empty(0, np.bool_))
 
     def of(self, labels: list[tuple[str, ...]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Rows, and a flag for each; looked up anew when ``labels`` is another object."""
@@ -48,8 +48,8 @@ class PodRows:
             listed = [row for row, (uid,) in enumerate(labels) if uid in self._best_effort]
             flags = [self._best_effort[labels[row][0]] for row in listed]
             self._labels = labels
-            self._found = np.array(listed, np.int64), np.array(flags, np.bool_)
-        return self._found
+            self._rows = np.array(listed, np.int64), np.array(flags, np.bool_)
+        return self._rows
 
 
 def usage(tick: Tick, pods: PodRows) -> decision.UsageColumns:
