@@ -8,7 +8,7 @@ import json
 import logging
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -443,3 +443,32 @@ def test_a_malformed_annotation_is_told_of_once_a_value(tmp_path: Path) -> None:
         run_virtual(look())
     assert len(records) == 4
     assert all("annotation ignored" in record.getMessage() for record in records)
+
+
+def test_the_kubelet_is_asked_every_ten_seconds_and_at_each_look_while_it_does_not_answer() -> None:
+    asked: list[float] = []
+
+    class Answering:
+        refuses = False
+
+        async def configuration(self) -> KubeletConfiguration:
+            asked.append(clock.monotonic_seconds() - began)
+            if self.refuses:
+                raise TransportError("https://10.0.0.1:10250: GET /configz: refused")
+            return KubeletConfiguration()
+
+    clock = VirtualClock(0.0)
+    began = clock.monotonic_seconds()
+    store, publisher, kubelet = StateStore(clock), cast("Any", None), cast("Any", Answering())
+    reporter = TopologyReporter(store, HARDWARE, kubelet, "/none", None, publisher, 3.0)
+
+    async def minute() -> None:
+        store.put(SnapshotPart.NODE, node())
+        running = asyncio.create_task(reporter.run())
+        await asyncio.sleep(26.0)
+        kubelet.refuses = True
+        await asyncio.sleep(20.0)
+        running.cancel()
+
+    run_virtual(minute(), clock)
+    assert asked == [0.0, 12.0, 24.0, 36.0, 39.0, 42.0, 45.0]

@@ -10,6 +10,7 @@ import pytest
 
 from koord.agent.states.snapshot import Snapshot
 from koord.agent.strategies.options import StrategyOptions
+from koord.agent.strategies.readings import NotMeasuredYetError
 from koord.agent.strategies.strategy import Actuators
 from koord.agent.strategies.strategy_loop import StrategyLoop, TickSource
 from koord.agent.strategies.strategy_metrics import StrategyMetrics
@@ -138,6 +139,25 @@ def test_a_failure_stays_where_it_is_and_is_told_once(caplog):
     assert any(r.getMessage() == "works again" for r in caplog.records)
     text = scene.registry.expose().decode()
     assert 'failures_total{code="Invalid",node="n",strategy="bad"} 3.0' in text
+
+
+def test_what_waits_for_its_first_sample_at_the_start_has_not_failed(caplog):
+    scene = Scene(("early", 1.0, {}))
+    early = scene.strategies[0]
+    early.error = NotMeasuredYetError("metric node_cpu_usage", "", None, "a sample")
+    for _ in range(3):
+        scene.clock.advance(scene.loop.round())
+    assert len(early.ticks) == 3
+    assert scene.loop.rounds["early"].error == ""
+    waits = {"state": "waits for the first sample of metric node_cpu_usage"}
+    assert scene.loop.rounds["early"].result == waits
+    assert not caplog.records
+
+    # By then there should be one.
+    scene.clock.advance(scene.loop.round())
+    scene.clock.advance(scene.loop.round())
+    assert scene.loop.rounds["early"].error == str(early.error)
+    assert [record.getMessage() for record in caplog.records] == ["failed"]
 
 
 def test_every_decision_is_in_a_log_for_finding_faults():

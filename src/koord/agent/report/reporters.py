@@ -21,7 +21,7 @@ from koord.agent.report.topology_object import (
 )
 from koord.agent.states import cpu_manager
 from koord.agent.states.effective_specs import effective_metric_spec
-from koord.agent.states.snapshot import SnapshotPart
+from koord.agent.states.snapshot import NEVER, SnapshotPart
 from koord.api.kinds.nodemetric import NodeMetricSpec
 from koord.api.protocol.nodes import raw_allocatable
 from koord.api.requests import effective
@@ -51,6 +51,8 @@ _LOG = log.get("agent.report")
 _MILLI = 1000
 # One report in ten seconds is what Koordinator's limiter lets through.
 _AGAIN_SECONDS = 10.0
+# The kubelet reads its configuration when it starts, so that an answer stays true for long.
+_ASK_AGAIN_SECONDS = 10.0
 
 
 class MetricReporter:
@@ -231,6 +233,7 @@ class TopologyReporter:
         self._publisher = publisher
         self._interval_seconds = interval_seconds
         self._configuration: KubeletConfiguration | None = None
+        self._answer_seconds = NEVER
         self._computed: _ComputedTopology | None = None
         self._malformed: list[str] = []
 
@@ -279,11 +282,13 @@ class TopologyReporter:
         self._malformed = malformed
 
     async def _ask_kubelet(self) -> None:
-        if self._kubelet is None:
+        now_seconds = asyncio.get_running_loop().time()
+        if self._kubelet is None or now_seconds - self._answer_seconds < _ASK_AGAIN_SECONDS:
             return
         # What it said last stays true until it restarts, and then it answers again.
         with self._supervisor.round("kubelet's configuration"):
             self._configuration = await self._kubelet.configuration()
+            self._answer_seconds = now_seconds
 
     def _allocations(self) -> dict[str, CPUSet]:
         configuration = self._configuration

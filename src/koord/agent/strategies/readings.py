@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from koord.api.kinds.slo_strategies import ResourceThresholdStrategy
 
 
+class NotMeasuredYetError(KoordError):
+    """Nothing was ever measured of a kind, as in the first seconds after a start."""
+
+
 class AgeLimits(NamedTuple):
     """How old parts of a snapshot may be, in seconds."""
 
@@ -141,7 +145,8 @@ def node_average(tick: Tick, kind: MetricKind, seconds: float) -> float:
 def _not_measured(tick: Tick, kind: MetricKind) -> KoordError:
     """Why there is no newest value: nobody measured, or not for too long."""
     if not tick.metrics.read(kind, Window(0, tick.now_ms)).labels:
-        return _missing(f"metric {kind}", "", "a sample in the window of last values")
+        expected = "a sample in the window of last values"
+        return NotMeasuredYetError(f"metric {kind}", "", None, expected, Code.NOT_FOUND)
     window = tick.metrics.last_window(tick.now_ms)
     return _too_old(f"metric {kind}", (window.end_ms - window.start_ms) / 1000)
 

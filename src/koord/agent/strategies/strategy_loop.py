@@ -13,6 +13,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from koord.agent.strategies.readings import NotMeasuredYetError
 from koord.agent.strategies.registry import enabled
 from koord.agent.strategies.strategy import Tick
 from koord.base import faults, log
@@ -87,6 +88,9 @@ class StrategyLoop:
         self._supervisor = supervisor or Supervisor("strategies", clock=clock)
         for strategy in self._strategies:
             self._supervisor.part(_part(strategy))
+        # A rate takes two readings, the second of which may be a round late.
+        self._first_sample_seconds = 3 * options.collect_interval_seconds
+        self._began_seconds: float | None = None
         self._due: dict[str, float] = {}
         self._rounds: dict[str, StrategyRun] = {}
 
@@ -114,6 +118,8 @@ class StrategyLoop:
     def round(self) -> float:
         """Runs what is due; seconds until something is due again."""
         now = self._clock.monotonic_seconds()
+        if self._began_seconds is None:
+            self._began_seconds = now
         running = self._switched()
         due = [each for each in running if self._due.get(each.name, now) <= now]
         if due:
@@ -158,7 +164,7 @@ class StrategyLoop:
         at = self._clock.wall_seconds()
         with self._supervisor.round(_part(strategy)) as this:
             faults.point("agent.strategy.run")
-            result = strategy.run(tick, self._hands)
+            result = self._result_of(strategy, tick)
         error = this.error
         if error is not None:
             last = before.result if before else {}
@@ -170,6 +176,16 @@ class StrategyLoop:
         if _LOG.isEnabledFor(logging.DEBUG):
             said = {"strategy": strategy.name, **result}
             _LOG.debug("round", extra=log.fields(**said))
+
+    def _result_of(self, strategy: Strategy, tick: Tick) -> Mapping[str, object]:
+        """What a round gives; at the start one may have nothing to look at yet, and is left out."""
+        try:
+            return strategy.run(tick, self._hands)
+        except NotMeasuredYetError as error:
+            began = tick.now_seconds if self._began_seconds is None else self._began_seconds
+            if tick.now_seconds - began > self._first_sample_seconds:
+                raise
+            return {"state": f"waits for the first sample of {error.object_name}"}
 
     def _stop_one(self, strategy: Strategy) -> None:
         del self._due[strategy.name]

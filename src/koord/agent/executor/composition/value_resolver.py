@@ -238,7 +238,7 @@ class ValueResolver:
             return self._cpus_within(target, made)
         if target.resource == QUOTA and int(made.value) >= 0:
             return self._quota_within(target, made)
-        if target.resource == BURST:
+        if target.resource == BURST and int(made.value) > 0:
             quota = int(self._value(Target(QUOTA, target.directory), -1))
             if 0 <= quota < int(made.value) and not self._exceeds(target):
                 return made._replace(value=quota, reason=f"{made.reason}; no more than the quota")

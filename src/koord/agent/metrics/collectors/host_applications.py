@@ -50,12 +50,16 @@ class HostApplicationsCollector(Collector):
             found = directories(slo.host_applications, now.machine.layout.driver)
             self._keys = tuple((name,) for name in found)
             self._directories = list(found.values())
+            if not found:
+                self._rates = CounterRates(self.interval_seconds)
         now.shared_readings.host_applications = Timestamped(
             self._measure(now, samples), now.now_seconds
         )
         return samples
 
     def _measure(self, now: CollectionRound, samples: Samples) -> MeasuredUsage:
+        if not self._directories:
+            return MeasuredUsage(0.0, 0.0)
         at_seconds = now.clock.monotonic_seconds()
         usage, stat, charged = now.groups.read_others(self._directories, _FILES).values()
         good = (usage.error == 0) & (stat.error == 0) & (charged.error == 0)

@@ -23,7 +23,7 @@ from koord.api.protocol.qos import QoSClass
 from koord.base.errors import Code, KoordError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -53,6 +53,8 @@ class BlkIO:
         self.interval_seconds = options.reconcile_interval_seconds
         self._options = options
         self._scopes: set[str] = set()
+        self._pods: tuple[PodState, ...] | None = None
+        self._limited: list[tuple[PodState, BlkIOQOS]] = []
 
     def run(self, tick: Tick, hands: Actuators) -> Mapping[str, object]:
         """One round; see the protocol."""
@@ -63,7 +65,7 @@ class BlkIO:
             raise KoordError("storage", "", None, "a list of devices", Code.UNSUPPORTED)
         kubelet = tick.machine.roots.kubelet
         found = DeviceResolver(self._options.storage(), self._options.volume_of, kubelet)
-        wanted, notes = _wanted(tick, strategy, found)
+        wanted, notes = _wanted(tick, strategy, found, self._limited_pods(tick))
         for scope, claims in wanted.items():
             hands.executor.state(self.name, scope, claims)
         # A target whose devices cannot be told keeps what it has, and so do its claims.
@@ -73,6 +75,13 @@ class BlkIO:
         told: dict[str, object] = {"targets": {scope: len(c) for scope, c in wanted.items()}}
         return {**told, "unresolved": notes} if notes else told
 
+    def _limited_pods(self, tick: Tick) -> list[tuple[PodState, BlkIOQOS]]:
+        """Pods with settings of their own; read anew when the pods are others."""
+        pods = tick.snapshot.pods.value
+        if pods is not self._pods:
+            self._pods, self._limited = pods, _with_settings(pods)
+        return self._limited
+
     def stop(self, hands: Actuators) -> None:
         """Takes all claims back."""
         self._scopes.clear()
@@ -80,7 +89,10 @@ class BlkIO:
 
 
 def _wanted(
-    tick: Tick, strategy: ResourceQOSStrategy, resolver: DeviceResolver
+    tick: Tick,
+    strategy: ResourceQOSStrategy,
+    resolver: DeviceResolver,
+    limited: list[tuple[PodState, BlkIOQOS]],
 ) -> tuple[dict[str, list[Claim]], dict[str, str]]:
     wanted: dict[str, list[Claim]] = {}
     notes: dict[str, str] = {}
@@ -99,13 +111,19 @@ def _wanted(
         add("be", tick.machine.layout.best_effort, best_effort, None)
     if root is not None:
         add("root", "", root, None)
-    for pod in tick.snapshot.pods.value:
-        if pod.qos is QoSClass.NONE or pod.pod.status.phase != "Running":
-            continue
-        own = lenient(blkio_qos, pod.pod)
-        if own is not None and own.enable is not False:
-            add(pod.uid, pod.directory, own, pod)
+    for pod, own in limited:
+        add(pod.uid, pod.directory, own, pod)
     return wanted, notes
+
+
+def _with_settings(pods: Sequence[PodState]) -> list[tuple[PodState, BlkIOQOS]]:
+    """Running pods of a class whose annotation is there and does not switch limits off."""
+    return [
+        (pod, own)
+        for pod in pods
+        if pod.qos is not QoSClass.NONE and pod.pod.status.phase == "Running"
+        if (own := lenient(blkio_qos, pod.pod)) is not None and own.enable is not False
+    ]
 
 
 def _enabled(section: ResourceQOS | None) -> BlkIOQOS | None:

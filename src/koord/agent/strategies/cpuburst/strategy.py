@@ -150,6 +150,8 @@ class CPUBurst:
         """Targets in microseconds, -1 where there is no limit, and what files say, by container."""
         targets = bases.copy()
         chosen = np.flatnonzero(who.limited & (bases > 0)).tolist()
+        if not chosen:
+            return targets, {}
         said = hands.executor.values(_QUOTA, [who.directories[at] for at in chosen])
         found = {
             at: number for at, number in zip(chosen, said, strict=True) if isinstance(number, int)

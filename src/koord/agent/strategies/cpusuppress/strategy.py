@@ -75,8 +75,7 @@ class CPUSuppress:
         self._before_milli = decision.UNKNOWN
         self._of: tuple[object, object] = (None, None)
         self._machine: MachineCPUs | None = None
-        self._listed: frozenset[str] = frozenset()
-        self._best_effort: frozenset[str] = frozenset()
+        self._pod_rows = usage_columns.PodRows(())
         self._picked: tuple[MachineCPUs, int, int, CPUSet] | None = None
         self._wanted: _CPUSetTarget | None = None
         self._claims: list[Claim] = []
@@ -107,7 +106,7 @@ class CPUSuppress:
     def _allowed(
         self, tick: Tick, config: ResourceThresholdStrategy
     ) -> tuple[int, dict[str, object]]:
-        use = usage_columns.usage(tick, self._listed, self._best_effort)
+        use = usage_columns.usage(tick, self._pod_rows)
         allowed = decision.allowed(use, usage_columns.bounds(tick, config))
         now, before = one_node.amount(allowed.milli), self._before_milli
         milli = one_node.amount(decision.smoothed(one_node.row(now), one_node.row(before)))
@@ -169,8 +168,7 @@ class CPUSuppress:
             self._of = (pods, reported)
             topology = tick.machine.topology
             self._machine = None if reported is None else classified(topology, reported, pods)
-            self._listed = frozenset(pod.uid for pod in pods)
-            self._best_effort = usage_columns.best_effort_uids(pods)
+            self._pod_rows = usage_columns.PodRows(pods)
         return self._machine
 
     def _pick(self, machine: MachineCPUs, lsr: int, shared: int) -> CPUSet:

@@ -22,35 +22,58 @@ from koord.kernels.cgroup_path import KubeQos
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from koord.agent.states.pod_state import PodState
     from koord.agent.strategies.strategy import Tick
     from koord.api.kinds.node import Node
     from koord.api.kinds.slo_strategies import HostApplication, ResourceThresholdStrategy
 
 
-def usage(tick: Tick, listed: frozenset[str], best_effort: frozenset[str]) -> decision.UsageColumns:
+class PodRows:
+    """Which rows of a reading are those of pods in the list, and which of them are best-effort.
+
+    Args:
+        pods: the list; what others use is part of the node's usage and no pod's.
+    """
+
+    def __init__(self, pods: Iterable[PodState]) -> None:
+        self._best_effort = {pod.uid: is_best_effort(pod) for pod in pods}
+        self._labels: list[tuple[str, ...]] | None = None
+        self._rows = (np.empty(0, np.int64), np.empty(0, np.bool_))
+
+    def of(self, labels: list[tuple[str, ...]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Rows, and a flag for each; looked up anew when ``labels`` is another object."""
+        if labels is not self._labels:
+            listed = [row for row, (uid,) in enumerate(labels) if uid in self._best_effort]
+            flags = [self._best_effort[labels[row][0]] for row in listed]
+            self._labels = labels
+            self._rows = np.array(listed, np.int64), np.array(flags, np.bool_)
+        return self._rows
+
+
+def usage(tick: Tick, pods: PodRows) -> decision.UsageColumns:
     """CPU in use on this node.
 
     Args:
         tick: of this round.
-        listed: UIDs of its pods; what others use is part of the node's usage and no pod's.
-        best_effort: what :func:`best_effort_uids` makes of its pods.
+        pods: of its snapshot.
 
     Raises:
         KoordError: the node's own usage was not measured lately.
     """
     node = readings.node_last(tick, MetricKind.NODE_CPU_USAGE)
-    measured = readings.last_by_label(tick, MetricKind.POD_CPU_USAGE)
-    pods = {uid: cores for uid, cores in measured.items() if uid in listed}
+    measured = readings.last(tick, MetricKind.POD_CPU_USAGE)
+    listed, best_effort = pods.of(measured.labels)
     hosts = readings.last_by_label(tick, MetricKind.HOST_APPLICATION_CPU_USAGE)
     applications = [
         each for each in readings.slo_spec(tick).host_applications if each.name in hosts
     ]
     return decision.UsageColumns(
         one_node.float_row(node),
-        one_node.node_rows(len(pods)),
-        np.array(list(pods.values()), np.float64),
-        np.array([uid in best_effort for uid in pods], np.bool_),
+        one_node.node_rows(len(listed)),
+        measured.last[listed],
+        best_effort,
         one_node.node_rows(len(applications)),
         np.array([hosts[each.name] for each in applications], np.float64),
         np.array([_is_be_host(each) for each in applications], np.bool_),
@@ -89,11 +112,6 @@ def reserved_milli(node: Node) -> int:
     except KoordError:
         annotated = {}
     return max(kubelet, pod_resources.amount(annotated, CPU) or 0)
-
-
-def best_effort_uids(pods: Iterable[PodState]) -> frozenset[str]:
-    """Those that do not count as services."""
-    return frozenset(pod.uid for pod in pods if is_best_effort(pod))
 
 
 def is_best_effort(pod: PodState) -> bool:
