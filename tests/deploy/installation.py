@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
@@ -44,6 +45,8 @@ VALUES: Document = {
         "colocation-config": json.dumps({"enable": True, "metricReportIntervalSeconds": 2})
     },
 }
+# Each upgraded from the one before: admission becomes a program of its own, goes, and comes back.
+PROFILES = ("large", "scheduler-only", "small")
 DEFAULT = "/api/v1/namespaces/default"
 # As every usual cluster has it: agents of nodes are privileged.
 FLAGS = ("--allow-privileged=true",)
@@ -129,6 +132,7 @@ class Installation:
         self._works("upgraded")
         until("requests about pods fail without koord", self._pods_depend_on_it)
         self.outcome["test"] = self._helm("test", "koord", "--timeout", "60s")
+        self.outcome["profiles"] = {each: self._with_profile(each) for each in PROFILES}
         self._helm("rollback", "koord", 1, "--wait", "--timeout", "300s")
         self._works("rolled-back")
         kept = self._admin.items("/apis/scheduling.sigs.k8s.io/v1alpha1/elasticquotas")
@@ -143,11 +147,33 @@ class Installation:
             "kept": len(kept),
         }
 
+    def _with_profile(self, name: str) -> list[str]:
+        """Upgrades to a profile's values; the components that `helm test` then found ready."""
+        profile = CHART / f"values-{name}.yaml"
+        self._helm(
+            *("upgrade", "koord", CHART, "-f", self._values, "-f", profile),
+            *("--wait", "--timeout", "300s"),
+        )
+        if name == "scheduler-only":
+            self._places(name)
+        else:
+            self._works(name)
+        # It fails where one of those that it is to ask is not ready.
+        self._helm("test", "koord", "--timeout", "60s")
+        (container,) = self._admin.get(f"{DEFAULT}/pods/koord-ready")["spec"]["containers"]
+        return [argument.partition("=")[0] for argument in container["args"][1:]]
+
     def _helm(self, *arguments: object) -> str:
         return helm(*arguments, home=self._folder, kubeconfig=self._plane.kubeconfig)
 
     def _works(self, name: str) -> None:
         """Each component does what it is for."""
+        self._places(name)
+        self._admits(name)
+        since = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        until(f"{NAME} offers batch resources", lambda: self._offers(since))
+
+    def _places(self, name: str) -> None:
         placed = {
             "metadata": {"name": f"placed-{name}"},
             "spec": {
@@ -159,6 +185,9 @@ class Installation:
         self._admin.create(f"{DEFAULT}/pods", placed)
         path = f"{DEFAULT}/pods/placed-{name}"
         until(f"{path} is bound", lambda: self._admin.get(path)["spec"].get("nodeName"))
+        self._admin.delete(path, gracePeriodSeconds=0)
+
+    def _admits(self, name: str) -> None:
         profile = {
             "apiVersion": "config.koordinator.sh/v1alpha1",
             "kind": "ClusterColocationProfile",
@@ -173,8 +202,6 @@ class Installation:
         )
         until(f"admission changes pods for {name}", lambda: self._changed(name, {"for": name}))
         self._admin.delete(f"/apis/config.koordinator.sh/v1alpha1/clustercolocationprofiles/{name}")
-        until(f"{NAME} offers batch resources", lambda: self._offers())
-        self._admin.delete(path, gracePeriodSeconds=0)
 
     def _changed(self, name: str, labels: dict[str, str]) -> bool:
         body = waiting_pod("asked", **labels)
@@ -188,9 +215,15 @@ class Installation:
             each["failurePolicy"] for each in entries if each["rules"][0]["resources"] == ["pods"]
         } == {"Fail"}
 
-    def _offers(self) -> bool:
+    def _offers(self, since: str) -> bool:
+        """The agent has measured since then, and the manager offers what is left of memory.
+
+        Of CPU nothing may be: what pods of `values-large.yaml` ask for is more than the node has.
+        """
+        metric = self._admin.get(f"/apis/slo.koordinator.sh/v1alpha1/nodemetrics/{NAME}")
         found = self._admin.get(f"/api/v1/nodes/{NAME}")["status"]["allocatable"]
-        return int(found.get("kubernetes.io/batch-cpu", 0)) > 0
+        measured = metric.get("status", {}).get("updateTime", "") >= since
+        return measured and int(found.get("kubernetes.io/batch-memory", 0)) > 0
 
     def _definitions(self) -> list[Document]:
         found = self._admin.items("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")

@@ -40,6 +40,19 @@ def test_helm_test_passes(outcome: dict[str, Any]) -> None:
 
 
 @pytest.mark.real
+def test_each_profile_works(outcome: dict[str, Any]) -> None:
+    """One after the other, on a cluster in which pods are created all the while."""
+    few = ["koord-scheduler"]
+    usual = ["koord-descheduler", "koord-manager", *few, "koordlet"]
+    found = {name: sorted(components) for name, components in outcome["profiles"].items()}
+    assert found == {
+        "large": sorted([*usual, "koord-webhook"]),
+        "scheduler-only": few,
+        "small": usual,
+    }
+
+
+@pytest.mark.real
 def test_nothing_that_runs_fails(outcome: dict[str, Any]) -> None:
     assert outcome["restarts"] == []
 

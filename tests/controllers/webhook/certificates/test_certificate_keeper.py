@@ -36,11 +36,12 @@ class Server:
 
     Attributes:
         others: how many writes of others are still to come, each just before one of ours.
+        writes: how many of ours came.
         stored: the configurations by name.
     """
 
     def __init__(self, others: int) -> None:
-        self.others, self._version = others, 1
+        self.others, self.writes, self._version = others, 0, 1
         self.stored: dict[str, Document] = {}
         for each in default_configurations():
             each["metadata"]["resourceVersion"] = "1"
@@ -64,7 +65,13 @@ class Server:
             self._write(name, {**self.stored[name], "metadata": self._labelled(name)})
         if document["metadata"]["resourceVersion"] != self._current(name):
             raise ApiError(Status(code=409, reason="Conflict", message="modified"))
+        self.writes += 1
         return self._write(name, document)
+
+    def change(self, name: str, **fields: object) -> None:
+        """Somebody else writes fields of all entries, and is seen."""
+        entries = [{**each, **fields} for each in self.stored[name]["webhooks"]]
+        self._known[name] = self._write(name, {**self.stored[name], "webhooks": entries})
 
     def _labelled(self, name: str) -> Document:
         return {**self.stored[name]["metadata"], "labels": {"release": "2"}}
@@ -77,6 +84,9 @@ class Server:
         self._version += 1
         written = copy.deepcopy(document)
         written["metadata"]["resourceVersion"] = str(self._version)
+        for each in written["webhooks"]:
+            each.setdefault("matchPolicy", "Equivalent")
+            each.setdefault("objectSelector", {})
         self.stored[name] = written
         return copy.deepcopy(written)
 
@@ -103,6 +113,22 @@ def test_a_write_in_between_is_kept_and_ours_comes_on_top(tmp_path: Path) -> Non
     assert server.stored[MUTATING_NAME]["metadata"]["labels"] == {"release": "2"}
     for each in server.stored.values():
         assert all(bundles(each)), each["metadata"]["name"]
+
+
+def test_what_is_as_wanted_is_written_once(tmp_path: Path) -> None:
+    """A server adds fields that entries lack; whoever changes one of ours is answered."""
+    server = Server(others=0)
+    keeping = keeper(server, tmp_path / "certs")
+
+    async def rounds(count: int) -> int:
+        for _ in range(count):
+            await keeping.round()
+        return server.writes
+
+    assert asyncio.run(rounds(3)) == len(server.stored)
+    server.change(MUTATING_NAME, timeoutSeconds=7)
+    assert asyncio.run(rounds(2)) == len(server.stored) + 1
+    assert all(each["timeoutSeconds"] != 7 for each in server.stored[MUTATING_NAME]["webhooks"])
 
 
 def test_who_writes_again_and_again_is_told(tmp_path: Path) -> None:

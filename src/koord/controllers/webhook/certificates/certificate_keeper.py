@@ -118,6 +118,7 @@ class CertificateKeeper:
         self._trusted_since: tuple[bytes, float] | None = None
         self._untrusted = "no round has ended yet"
         self._note: ReadinessNote | None = None
+        self._written: dict[NamedObject, tuple[str, list[Document]]] = {}
         self._wake = asyncio.Event()
 
     def readiness(self) -> str | None:
@@ -217,7 +218,7 @@ class CertificateKeeper:
             wanted = desired(
                 entry.document, self._paths, self._address, authorities, answering=self._answering()
             )
-            if wanted == entry.document:
+            if wanted == entry.document or self._is_written(entry, wanted):
                 break
             try:
                 return entry._replace(document=await self._updated(entry.which, wanted))
@@ -234,8 +235,14 @@ class CertificateKeeper:
     async def _updated(self, which: NamedObject, wanted: Document) -> Document:
         written: Document = await self._client.update(wanted, kind=which.kind)
         self._watched.keep(which, written)
+        self._written[which] = (written["metadata"]["resourceVersion"], wanted["webhooks"])
         _LOG.info("configuration written", extra=log.fields(kind=which.kind.name))
         return written
+
+    def _is_written(self, entry: _Found, wanted: Document) -> bool:
+        """Whether the server made this of the same entries: it adds fields that they lack."""
+        version = entry.document["metadata"].get("resourceVersion")
+        return self._written.get(entry.which) == (version, wanted["webhooks"])
 
     def _distrust(self, configurations: list[_Found], material: KeyMaterial) -> str:
         """Which configuration does not trust what is shown; empty if all do."""
