@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -164,10 +164,20 @@ def kube_scheduler(made: RealControlPlane, row: Row) -> Iterator[KubeScheduler]:
 
 
 @contextmanager
-def koord_scheduler(made: RealControlPlane, row: Row) -> Iterator[KoordScheduler]:
-    """Ours."""
+def koord_scheduler(
+    made: RealControlPlane, row: Row, interpreter: str = sys.executable, under: Sequence[str] = ()
+) -> Iterator[KoordScheduler]:
+    """Ours, of the installation that a Python interpreter belongs to.
+
+    Args:
+        made: the control plane.
+        row: what is measured.
+        interpreter: that runs it.
+        under: a module that runs it as a program, and that one's arguments.
+    """
     path, port = _configuration(made, KOORD, row), free_port()
-    command = [sys.executable, "-m", "koord.cli.daemons.scheduler", "--config", str(path)]
+    module = (*under, "koord.cli.daemons.scheduler")
+    command = [interpreter, "-m", *module, "--config", str(path)]
     with _process(made, "koord", [*command, "--port", str(port)]) as pid:
         yield KoordScheduler(pid, port, made.folder / "koord.log")
 
