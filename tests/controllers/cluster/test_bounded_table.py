@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koord.controllers.cluster.bounded_table import BoundedTable, SizeBudget
+from koord.controllers.cluster.bounded_table import BoundedTable, IdentityTable, SizeBudget
 
 MOST = 1024
 
@@ -46,3 +46,21 @@ def test_who_has_most_gives_some_at_once() -> None:
     assert few.get(1) == 1
     assert many.get(100) is None
     assert many.get(101) == 101
+
+
+def test_identities_that_never_come_again_are_only_sampled_until_one_does() -> None:
+    table: IdentityTable[int, int] = IdentityTable(100_000, SizeBudget(MOST), SizeBudget(MOST))
+
+    def put(keys: range) -> list[int]:
+        taken = [key for key in keys if table.takes_next()]
+        for key in taken:
+            table.put(key, key, 1)
+        return taken
+
+    assert put(range(256)) == list(range(256))
+    assert put(range(256, 1256)) == list(range(256 + 15, 1256, 16))
+    # Looked for in vain, it stays so.
+    assert table.get(9999) is None
+    assert len(put(range(2000, 2160))) == 10
+    assert table.get(271) == 271
+    assert put(range(3000, 3200)) == list(range(3000, 3200))

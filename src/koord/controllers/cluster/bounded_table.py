@@ -18,6 +18,8 @@ LARGE_SIZE = 32 << 10
 
 # Who gives, gives one in so many of what all may have: who has most is not asked for each entry.
 _GIVEN = 256
+# After so many identities of which none was found again one in so many is remembered.
+_UNFOUND, _SAMPLED = 256, 16
 
 
 class SizeBudget:
@@ -142,3 +144,35 @@ class TieredTable(Generic[K, V]):
     def put(self, key: K, value: V, size: int) -> None:
         """Remembers a value as the newest one of its tier; a key always has the same size."""
         (self.usual if size < LARGE_SIZE else self.large).put(key, value, size)
+
+
+class IdentityTable(TieredTable[K, V]):
+    """A table by the identity of objects, of use only where the same objects come again.
+
+    Whether they do is up to who makes them. Where they don't, nothing that is put is ever found,
+    and it keeps alive what nobody else needs: then only a sample is put, from which it is seen when
+    that changes.
+    """
+
+    def __init__(self, entries: int, usual: SizeBudget, large: SizeBudget) -> None:
+        super().__init__(entries, usual, large)
+        # How many more are taken as they come, and the place in the sample after that.
+        self._left, self._sample = _UNFOUND, 0
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, None where it is not remembered."""
+        found = self._usual.get(key)
+        if found is None and self._large:
+            found = self._large.get(key)
+        if found is None:
+            return None
+        self._left = _UNFOUND
+        return found[0]
+
+    def takes_next(self) -> bool:
+        """Whether the next entry is worth :meth:`put`; to be asked once for each."""
+        if self._left:
+            self._left -= 1
+            return True
+        self._sample = (self._sample + 1) % _SAMPLED
+        return not self._sample

@@ -20,7 +20,7 @@ from koord.api import requests
 from koord.api.codec import to_json
 from koord.api.kinds.pod import PodCondition, PodStatus
 from koord.api.protocol import keys
-from koord.controllers.cluster.bounded_table import SizeBudget, TieredTable
+from koord.controllers.cluster.bounded_table import IdentityTable, SizeBudget, TieredTable
 from koord.controllers.cluster.pod_fields import fields_of
 
 if TYPE_CHECKING:
@@ -384,12 +384,12 @@ class Shapes:
         self._latest: tuple[tuple[Any, ...], tuple[Any, ...], PodShape] | None = None
         self._page: tuple[list[Pod], list[PodInfo]] = [], []
         # The parts are kept beside what is made of them, so that an identity is not used again.
-        self._by_containers: TieredTable[bytes, tuple[ContainerRequests, tuple[object, ...]]]
-        self._by_containers = TieredTable(limit, *budgets)
+        self._by_containers: IdentityTable[bytes, tuple[ContainerRequests, tuple[object, ...]]]
+        self._by_containers = IdentityTable(limit, *budgets)
         self._by_containers_text: TieredTable[bytes, ContainerRequests]
         self._by_containers_text = TieredTable(limit, *budgets)
-        self._by_parts: TieredTable[tuple[Any, ...], tuple[PodShape, tuple[object, ...]]]
-        self._by_parts = TieredTable(limit, *budgets)
+        self._by_parts: IdentityTable[tuple[Any, ...], tuple[PodShape, tuple[object, ...]]]
+        self._by_parts = IdentityTable(limit, *budgets)
 
     def info(self, pod: Pod) -> PodInfo:
         """A pod with its shape; who asks for the same pod again gets the same, as long as nothing
@@ -430,17 +430,18 @@ class Shapes:
         if known is not None:
             shape = known[0]
         else:
-            shape, size, is_new = self._by_content(pod, parts, scalars)
+            shape, is_new = self._by_content(pod, parts, scalars)
             # Most shapes that differ come once: parts are remembered with the second pod.
-            if not is_new:
+            if not is_new and self._by_parts.takes_next():
+                size = memory_of(shape.json_bytes or 0, shape.container_requests)
                 self._by_parts.put(identity, (shape, parts), size)
         self._latest = scalars, parts, shape
         return shape
 
     def _by_content(
         self, pod: Pod, parts: tuple[Any, ...], scalars: tuple[Any, ...]
-    ) -> tuple[PodShape, int, bool]:
-        """The shape of a pod, the size of what it is made of, and whether it is a new one."""
+    ) -> tuple[PodShape, bool]:
+        """The shape of a pod, and whether it is a new one."""
         meta = pod.metadata
         annotations = meta.annotations
         if annotations:
@@ -453,16 +454,15 @@ class Shapes:
         containers = self._container_requests(pod, parts[_OWN:_CONTAINERS])
         others = parts[_CONTAINERS:]
         text = to_json((parts[0], parts[1], annotations, who, containers.number, others, scalars))
+        key = _short(text)
+        shape = self._by_text.get(key)
+        if shape is not None:
+            return shape, False
+        self._made += 1
         size = len(text) + containers.json_bytes
-        text = _short(text)
-        weight = memory_of(size, containers)
-        shape = self._by_text.get(text)
-        is_new = shape is None
-        if shape is None:
-            self._made += 1
-            shape = PodShape(self._made, pod, containers, size)
-            self._by_text.put(text, shape, weight)
-        return shape, weight, is_new
+        shape = PodShape(self._made, pod, containers, size)
+        self._by_text.put(key, shape, memory_of(size, containers))
+        return shape, True
 
     def _container_requests(self, pod: Pod, parts: tuple[Any, ...]) -> ContainerRequests:
         """What the containers of a pod ask for, one for equal ones.
@@ -478,7 +478,7 @@ class Shapes:
         if found is None:
             found = ContainerRequests(pod, len(text))
             self._by_containers_text.put(text, found, memory_of(len(text), found))
-        else:
+        elif self._by_containers.takes_next():
             self._by_containers.put(identity, (found, parts), memory_of(len(text), found))
         return found
 

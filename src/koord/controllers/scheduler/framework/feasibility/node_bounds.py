@@ -128,11 +128,14 @@ class NodeBounds(ColumnBounds):
         """:meth:`search` in the table as it is."""
         table = self._table
         since, version = self._version, table.version
-        if self._layout != table.layout or self._rank is not table.rank:
-            self.read(table, None)
-        elif since != version:
+        if since != version:
+            self._version = version
             changes = table.changed_rows(since) if since >= 0 else None
-            if changes is None or changes[2] & _READ:
-                self.read(table, None if changes is None else changes[0])
-        self._version = version
+            if changes is None:
+                self.read(table, None)
+            elif changes[2] & _READ:
+                self.read(table, changes[0])
+        if self._layout != table.layout:
+            # One more resource is no change of a row.
+            self.read(table, None)
         return self.search(kernels, weights, answers)

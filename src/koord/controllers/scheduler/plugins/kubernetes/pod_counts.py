@@ -29,25 +29,17 @@ class RowCounts:
     """How many pods of some kind there are on each row.
 
     Attributes:
-        terminating: whether pods that are being deleted count.
         by_row: without rows that have none.
         total: of all rows.
-        shapes: ids of those whose pods count.
         sums: by what they were added up by, as :mod:`domain_counts` keeps them.
-        users: how many use it; one without users is forgotten.
     """
 
-    __slots__ = (
-        "_log", "_start", "by_row", "shapes", "sums", "terminating", "total", "users",
-    )  # fmt: skip
+    __slots__ = ("_log", "_start", "by_row", "sums", "total")
 
-    def __init__(self, *, terminating: bool = True) -> None:
-        self.terminating = terminating
+    def __init__(self) -> None:
         self.by_row: dict[int, int] = {}
         self.total = 0
-        self.shapes: set[int] = set()
         self.sums: dict[Any, Any] = {}
-        self.users = 0
         self._log: list[tuple[int, int]] = []
         self._start = 0
 
@@ -75,6 +67,24 @@ class RowCounts:
         return self._log[start:] if start >= 0 else None
 
 
+class _SelectorCounts(RowCounts):
+    """Row counts of the pods that a selector means, with what keeps them up to date.
+
+    Attributes:
+        terminating: whether pods that are being deleted count.
+        shapes: ids of those whose pods count.
+        users: how many use it; one without users is forgotten.
+    """
+
+    __slots__ = ("shapes", "terminating", "users")
+
+    def __init__(self, *, terminating: bool) -> None:
+        super().__init__()
+        self.terminating = terminating
+        self.shapes: set[int] = set()
+        self.users = 0
+
+
 class _ShapePods(NamedTuple):
     """A shape that pods on nodes have: how many by row, and the row counts that they count in.
 
@@ -83,7 +93,7 @@ class _ShapePods(NamedTuple):
 
     shape: PodShape
     rows: dict[int, int]
-    counted_in: dict[RowCounts, None]
+    counted_in: dict[_SelectorCounts, None]
 
 
 class _Every(NamedTuple):
@@ -103,7 +113,7 @@ class _Key(NamedTuple):
 
     Attributes:
         selector: stands for what they match.
-        terminating: as in :class:`RowCounts`.
+        terminating: as in :class:`_SelectorCounts`.
     """
 
     selector: Hashable
@@ -127,10 +137,10 @@ class PodCounts:
         self._terminating: set[str] = set()
         self._terminating_rows: dict[int, dict[int, int]] = {}
         self._shapes = ShapesByLabel()
-        self._row_counts: dict[_Key, RowCounts] = {}
+        self._row_counts: dict[_Key, _SelectorCounts] = {}
         # By key, of what pods those are left out that are counted under it.
         self._every_of: dict[_Key, _Key] = {}
-        self._selectors: SelectorsByLabel[RowCounts] = SelectorsByLabel()
+        self._selectors: SelectorsByLabel[_SelectorCounts] = SelectorsByLabel()
 
     def pod_added(self, row: int, pod: PodInfo) -> None:
         """A pod counts on a row from now on."""
@@ -168,7 +178,7 @@ class PodCounts:
 
     def _begin(self, shape: PodShape) -> _ShapePods:
         self._shapes.add(shape.id, shape.namespace, shape.labels)
-        counted_in: dict[RowCounts, None] = {}
+        counted_in: dict[_SelectorCounts, None] = {}
         if self._row_counts:
             tokens = tokens_of(shape.namespace, shape.labels)
             counted_in = dict.fromkeys(self._selectors.matching(shape.namespace, tokens))
@@ -209,10 +219,10 @@ class PodCounts:
         every = self._every_of[own] = _Key(_Every(whole.wanted, namespaces), terminating)
         return (self._acquire(every, whole), 1), (self._acquire(own, left_out), -1)
 
-    def _acquire(self, key: _Key, selector: PodSelector) -> RowCounts:
+    def _acquire(self, key: _Key, selector: PodSelector) -> _SelectorCounts:
         row_counts = self._row_counts.get(key)
         if row_counts is None:
-            row_counts = self._row_counts[key] = RowCounts(terminating=key.terminating)
+            row_counts = self._row_counts[key] = _SelectorCounts(terminating=key.terminating)
             self._selectors.add(key, selector, row_counts)
             for number in self._shapes.matching(selector):
                 row_counts.shapes.add(number)

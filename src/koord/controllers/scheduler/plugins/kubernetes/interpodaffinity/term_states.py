@@ -13,6 +13,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from koord.controllers.cluster.label_index import PodSelector
+from koord.controllers.cluster.pod_fields import PodField
+from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.affinity_terms import NO_TERMS
 from koord.controllers.scheduler.plugins.kubernetes.interpodaffinity.term_counts import TermCounts
 from koord.controllers.scheduler.plugins.kubernetes.pod_counts import ShapeCache
 
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 _SERIAL = count(1)
 # Of so many shapes the counts are kept.
 _KEPT = 256
+# As a plain int: to look a member up in its class takes longer.
+_POD_AFFINITY = int(PodField.POD_AFFINITY)
 # What stands for all terms where one of them matches.
 _MATCHED = -1
 
@@ -77,8 +81,13 @@ class TermStates:
         latest = self._latest
         if latest is not None and latest[0] is shape and latest[1] == now:
             return latest[2]
-        terms = self._terms_of(shape)
-        concerned = self._may_match(shape, terms) or self._is_matched(shape)
+        terms = NO_TERMS
+        # Most have none, as is known without a look at them.
+        if shape.fields & _POD_AFFINITY:
+            terms = self._terms_of(shape)
+            concerned = self._may_match(shape, terms) or self._is_matched(shape)
+        else:
+            concerned = self._is_matched(shape)
         found = self._state(shape, terms) if concerned else None
         self._latest = shape, now, found
         return found
@@ -107,9 +116,9 @@ class TermStates:
 
     def _is_matched(self, shape: PodShape) -> bool:
         """Whether a term of pods on nodes matches pods of a shape, or did."""
-        number = len(self._existing)
-        if not number or not self._existing.may_match(shape):
+        if not self._existing.may_match(shape):
             return False
+        number = len(self._existing)
         listed = self._existing.generation, self._cleared
         known: tuple[tuple[int, int], int] | None = shape.memo.get(self._memo)
         first = known[1] if known is not None and known[0] == listed else 0
