@@ -28,12 +28,15 @@ from koord.base.clock import VirtualClock
 from koord.base.errors import KoordError
 from koord.controlplane.patching.json_patches import merge_patch
 from koord.kernels.quantity import Quantity
+from tests.kube.harness import run_virtual
 from tests.vectors.agent.scene import state
 from tests.vectors.reports import topology_cases
 from tests.vectors.reports.topology_differences import differences
 
 SEED = 20271
 _COUNT = 320
+# So that the kubelet is asked in each round: docs/differences.md, kubelet-configuration-interval.
+_ROUND_SECONDS = 12.0
 
 
 def inputs(rng: Random) -> list[dict[str, Any]]:
@@ -43,7 +46,7 @@ def inputs(rng: Random) -> list[dict[str, Any]]:
 
 def answer(case: dict[str, Any]) -> object:
     """After each round whether something was written, and the object; or that there is none."""
-    return asyncio.run(_answer(case))
+    return run_virtual(_answer(case))
 
 
 async def _answer(case: dict[str, Any]) -> object:
@@ -62,6 +65,7 @@ async def _answer(case: dict[str, Any]) -> object:
             if each["state"] is not None:
                 file.write_text(each["state"])
             kubelet.told = each["kubelet"]
+            await asyncio.sleep(_ROUND_SECONDS)
             store.put(SnapshotPart.NODE, decode_as(each["node"], Node))
             store.put(SnapshotPart.PODS, tuple(state(pod) for pod in each["pods"]))
             api.edit(each["others"])
