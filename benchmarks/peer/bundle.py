@@ -26,7 +26,7 @@ PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler")
 # What of the extra `kube` the scheduler and the driver import.
 NEEDS = (
     "msgspec", "numpy", "typer", "rich", "PyYAML", "kubernetes", "aiohttp", "cryptography",
-    "prometheus-client",
+    "prometheus-client", "uvloop",
 )  # fmt: skip
 DRIVER = (
     "benchmarks/__init__.py",

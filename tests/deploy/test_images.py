@@ -60,6 +60,9 @@ def test_packages_are_those_that_are_allowed() -> None:
     assert not {"kubernetes", "matplotlib"} & contents.AGENT_PYTHON
     (added,) = re.findall(r"--no-deps --target /opt/agent/\S+ ([^;]+);", stages()["build"][1])
     assert set(added.split()) == contents.AGENT_PYTHON - contents.PYTHON
+    of_koord = r"/opt/koord/bin/python install -q --no-compile --no-deps ([^;]+);"
+    (added,) = re.findall(of_koord, stages()["build"][1])
+    assert set(added.split()) == contents.CONTROLLER_PYTHON - contents.PYTHON
 
 
 def test_the_chart_takes_images_that_are_built() -> None:

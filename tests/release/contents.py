@@ -27,6 +27,7 @@ typing-inspection yarl
 """
 DEBIAN = frozenset(_DEBIAN.split())
 PYTHON = frozenset(_PYTHON.split())
+CONTROLLER_PYTHON = PYTHON | {"uvloop"}
 AGENT_PYTHON = PYTHON | {"grpcio", "nvidia-ml-py", "protobuf", "pyroute2"}
 
 

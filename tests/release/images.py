@@ -26,7 +26,7 @@ from tests.release.engine import ROOT, Document, Engine, EngineError, call, debi
 
 OUT = ROOT / "build" / "images"
 TARGETS = {"koord": "koord", "agent": "koordlet"}
-ALLOWED = {"koord": contents.PYTHON, "agent": contents.AGENT_PYTHON}
+ALLOWED = {"koord": contents.CONTROLLER_PYTHON, "agent": contents.AGENT_PYTHON}
 
 
 @dataclass(frozen=True)

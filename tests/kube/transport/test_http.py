@@ -113,6 +113,22 @@ def test_connections_are_kept() -> None:
     assert len(speakers) == 1
 
 
+def test_a_connection_that_is_lost_is_forgotten() -> None:
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        await speaker.answer(b"{}")
+        speaker.cut()
+
+    async def work(transport: HttpTransport, server: RawServer) -> int:
+        for _ in range(4):
+            await transport.send(GET)
+            await asyncio.sleep(0.02)
+        gc.collect()
+        return len(transport._transports)
+
+    # aiohttp looks at what it keeps when it needs a connection: the last is still known.
+    assert over_http(answerer, work) == 1
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST"])
 def test_nothing_is_sent_again_when_a_kept_connection_breaks(method: str) -> None:
     async def once(heard: Heard, speaker: Speaker) -> None:

@@ -152,8 +152,10 @@ def run(work: Coroutine[Any, Any, int]) -> int:
     Raises:
         MissingExtraError: it is not installed.
     """
+    from koord.kube.daemon import event_loop
+
     try:
-        return asyncio.run(work)
+        return event_loop.run(work)
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("koord"):
             raise

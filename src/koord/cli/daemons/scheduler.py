@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import socket
 from enum import StrEnum
@@ -245,6 +244,7 @@ def scheduler(
     Example: koord-scheduler --config scheduler.yaml --kubeconfig ~/.kube/config
     """
     from koord.cli.options import go_flags
+    from koord.kube.daemon import event_loop
 
     del show_version
     log.setup(verbosity)
@@ -264,7 +264,7 @@ def scheduler(
             address, port, feature_gates, leader_elect, timeout, api_check, dry_run,
             quota_scope or "", reservation_scope or "", queue_fairness or "", secure,
         )  # fmt: skip
-        status = asyncio.run(_run(config, kubeconfig, scheduler_flags))
+        status = event_loop.run(_run(config, kubeconfig, scheduler_flags))
     except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("koord"):
             raise

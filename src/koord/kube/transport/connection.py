@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
     import ssl
@@ -58,9 +58,9 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Takes the transport that asyncio has connected."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        """Takes the transport that the event loop has connected."""
+        # Not every loop's transports inherit from asyncio's.
+        self._transport = cast("asyncio.Transport", transport)
 
     @property
     def usable(self) -> bool:

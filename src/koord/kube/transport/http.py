@@ -11,11 +11,11 @@ import asyncio
 import os
 import re
 import ssl
-import weakref
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
+from weakref import WeakKeyDictionary
 
 from koord.base import log
 from koord.base.errors import KoordError, MissingExtraError, one_line
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from koord.kube.transport.config import ClusterConfig
     from koord.kube.transport.connection import RawResponse
     from koord.kube.transport.messages import Request
+
+    # By protocol, since not every loop's transports can be referenced weakly. A transport lets go
+    # of its protocol when the connection is lost, and is forgotten with it.
+    _Transports = WeakKeyDictionary[asyncio.BaseProtocol, asyncio.Transport]
 
 _LOG = log.get("kube")
 _CONNECT_SECONDS = 10.0
@@ -76,7 +80,7 @@ class HttpTransport:
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
         self._streams: set[HttpStream] = set()
-        self._transports: weakref.WeakSet[asyncio.Transport] = weakref.WeakSet()
+        self._transports: _Transports = WeakKeyDictionary()
         self._tls: dict[tuple[str, str, str], ssl.SSLContext] = {}
         self._writes: _WriteRoute | None = None
         self._stale = False
@@ -214,7 +218,7 @@ class HttpTransport:
         if session is not None:
             await session.close()
         # aiohttp no longer knows of those it has begun to close.
-        for transport in self._transports:
+        for transport in list(self._transports.values()):
             transport.abort()
 
     async def _start(self, request: Request) -> aiohttp.ClientResponse:
@@ -353,13 +357,13 @@ class _WriteRoute:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Remembers the transports of its connections as long as they live.
+    """Remembers the transports of its connections until these are lost.
 
     What is closed over TLS waits for the server's farewell, half a minute at most. A loop that
     ends before that would leave the socket open.
     """
 
-    def __init__(self, transports: weakref.WeakSet[asyncio.Transport]) -> None:
+    def __init__(self, transports: _Transports) -> None:
         super().__init__(limit=0, keepalive_timeout=60.0)
         self._transports = transports
 
@@ -370,8 +374,8 @@ class _Connector(aiohttp.TCPConnector):
         timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.connector.Connection:
         connection = await super().connect(req, traces, timeout)
-        if connection.transport is not None:
-            self._transports.add(connection.transport)
+        if connection.protocol is not None and connection.transport is not None:
+            self._transports[connection.protocol] = connection.transport
         return connection
 
 
