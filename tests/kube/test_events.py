@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,17 @@ from koord.api.kinds.cluster import EventSource
 from koord.base.clock import VirtualClock
 from koord.base.metrics import registry
 from koord.kube.client import Client
+from koord.kube.dry_run import DryRun
 from koord.kube.errors import ApiError, Status, StatusCause, StatusDetails, TransportError
 from koord.kube.event_correlation import COMBINED, Correlator
 from koord.kube.events import EventRecorder
+from koord.kube.requests.options import whole
 from koord.kube.requests.retry import RetryPolicy
 from koord.kube.transport.credentials import load_cluster_config
 from koord.kube.transport.http import HttpTransport
-from koord.kube.transport.messages import Request
+from koord.kube.transport.messages import Request, Response
 from tests.kube.fake_server import FakeServer
-from tests.kube.harness import run_virtual
+from tests.kube.harness import failure, run_virtual
 from tests.kube.servers import BOTH, started
 
 POD = Pod(metadata=ObjectMeta(name="web-0", namespace="shop", uid="u1", resource_version="7"))
@@ -34,14 +36,45 @@ NODE = Node(metadata=ObjectMeta(name="node-1", uid="u2"))
 Story = Callable[[FakeServer, EventRecorder], Awaitable[None]]
 
 
-def record(story: Story, **options: Any) -> tuple[FakeServer, str]:
+class PipeliningServer(FakeServer):
+    """A server that takes several writes in one go; an ApiError of ``before`` is its answer."""
+
+    pipelines = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_one_go: list[int] = []
+        self.under_way = self.most_under_way = 0
+
+    async def send_all(self, requests: Sequence[Request]) -> list[Response | TransportError]:
+        self.in_one_go.append(len(requests))
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        outcomes = [await self._outcome(each) for each in requests]
+        self.under_way -= 1
+        return outcomes
+
+    async def _outcome(self, request: Request) -> Response | TransportError:
+        try:
+            return await self.send(request)
+        except TransportError as error:
+            return error
+        except ApiError as error:
+            after = str(error.retry_after_seconds or "")
+            return failure(error.http_status, error.reason, retry_after=after)
+
+
+def record(
+    story: Story, *, server: FakeServer | None = None, attempts: int = 1, **options: Any
+) -> tuple[FakeServer, str]:
     """Runs a story with a recorder; gives the server and the metrics as they are afterwards."""
     clock = VirtualClock(wall_start_seconds=1_900_000_000.5)
     metrics = registry()
-    server = FakeServer()
+    server = server or FakeServer()
 
     async def whole() -> None:
-        client = Client(server, policy=RetryPolicy(attempts=1), requests_per_second=None)
+        policy = RetryPolicy(attempts=attempts)
+        client = Client(server, policy=policy, requests_per_second=None, registry=metrics)
         recorder = EventRecorder(client, "koord-scheduler", clock=clock, metrics=metrics, **options)
         task = asyncio.create_task(recorder.run())
         await asyncio.sleep(0)
@@ -304,6 +337,114 @@ def _breaks(_: object) -> object:
     raise RuntimeError("out of order")
 
 
+def _of_pods(number: int) -> Story:
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        server.before = server.before or (lambda _: asyncio.sleep(0.01))
+        for at in range(number):
+            pod = Pod(metadata=ObjectMeta(name=f"web-{at}", namespace="shop", uid=f"u{at}"))
+            recorder.event(pod, "Normal", "Scheduled", f"number {at}")
+        await asyncio.sleep(60.0)
+
+    return story
+
+
+def test_new_events_go_in_one_go_where_a_transport_can() -> None:
+    server = PipeliningServer()
+    _, told = record(_of_pods(150), server=server)
+    assert sorted(event["message"] for event in events(server)) == sorted(
+        f"number {at}" for at in range(150)
+    )
+    assert server.in_one_go == [*[16] * 8, 16, 6]
+    assert server.most_under_way == 4
+    assert 'koord_events_total{result="written"} 150.0' in told
+    # Each counts as a request of its own.
+    assert 'rest_client_requests_total{code="201",method="POST"} 150.0' in told
+    assert 'rest_client_request_duration_seconds_count{verb="POST"} 150.0' in told
+
+
+def test_events_that_are_counted_up_go_alone() -> None:
+    async def story(server: FakeServer, recorder: EventRecorder) -> None:
+        await _of_pods(3)(server, recorder)
+        await _of_pods(4)(server, recorder)
+
+    server = PipeliningServer()
+    _, told = record(story, server=server)
+    assert server.in_one_go == [3, 1]
+    assert sorted(event["count"] for event in events(server)) == [1, 2, 2, 2]
+    assert 'rest_client_requests_total{code="200",method="PATCH"} 3.0' in told
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_those_without_an_answer_are_written_again_and_once(there: bool) -> None:
+    """Whether the server had taken them before the connection broke, or not."""
+    broken = {f"number {at}" for at in (3, 4, 5)}
+
+    def lose(request: Request) -> None:
+        message = msgspec.json.decode(request.body)["message"]
+        if message in broken:
+            broken.discard(message)
+            raise TransportError("cut")
+
+    server = PipeliningServer()
+    if there:
+        server.after = lose
+    else:
+        server.before = lose
+    _, told = record(_of_pods(20), server=server)
+    assert [event["count"] for event in events(server)] == [1] * 20
+    assert 'koord_events_total{result="written"} 20.0' in told
+    assert server.requests["post"] == 20 + 3
+    assert 'rest_client_requests_total{code="<error>",method="POST"} 3.0' in told
+
+
+@pytest.mark.parametrize(
+    ("code", "seconds", "requests", "result"),
+    [(403, 0, 20, "refused"), (429, 3, 21, "written"), (429, 0, 20, "refused")],
+)
+def test_a_refusal_of_one_in_one_go_is_its_own(
+    code: int, seconds: int, requests: int, result: str
+) -> None:
+    refusals = [ApiError(Status(code=code, details=StatusDetails(retry_after_seconds=seconds)))]
+
+    def refuse(request: Request) -> None:
+        if msgspec.json.decode(request.body)["message"] == "number 7" and refusals:
+            raise refusals.pop()
+
+    server = PipeliningServer()
+    server.before = refuse
+    _, told = record(_of_pods(20), server=server, attempts=8)
+    written = 20 if result == "written" else 19
+    assert len(server.objects) == written
+    assert f'koord_events_total{{result="written"}} {written}.0' in told
+    assert f'koord_events_total{{result="{result}"}}' in told
+    assert server.requests["post"] == requests
+
+
+def test_a_fault_of_ours_costs_one_event_of_those_in_one_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def breaks(value: Any, kind: Any) -> Any:
+        if value.message == "number 7":
+            raise RuntimeError("out of order")
+        return whole(value, kind)
+
+    monkeypatch.setattr("koord.kube.client.whole", breaks)
+    server = PipeliningServer()
+    _, told = record(_of_pods(20), server=server)
+    assert len(server.objects) == 19
+    assert 'koord_events_total{result="dropped"} 1.0' in told
+    assert 'koord_events_total{result="written"} 19.0' in told
+
+
+@pytest.mark.parametrize(
+    "options", [{"requests_per_second": 50.0}, {"requests_per_second": None, "dry_run": DryRun()}]
+)
+def test_what_is_paced_or_not_sent_goes_one_by_one(options: dict[str, Any]) -> None:
+    assert Client(PipeliningServer(), requests_per_second=None).pipelines(Event)
+    assert not Client(PipeliningServer(), **options).pipelines(Event)
+    assert not Client(FakeServer(), requests_per_second=None).pipelines(Event)
+
+
 def test_what_is_held_back_is_flushed_at_the_end() -> None:
     async def story(server: FakeServer, recorder: EventRecorder) -> None:
         recorder.yield_to(lambda: True)
@@ -361,6 +502,36 @@ def test_a_server_takes_events_and_counts_them_up(server: str, tmp_path: Path) -
         found = asyncio.run(whole(plane.kubeconfig))
     told = sorted((event.involved_object.kind, event.reason, event.count) for event in found)
     assert told == [("Node", "Registered", 1), ("Pod", "FailedScheduling", 3)]
+
+
+@pytest.mark.parametrize("server", BOTH)
+def test_a_server_takes_events_in_one_go(server: str, tmp_path: Path) -> None:
+    async def events_of(kubeconfig: Path) -> list[Event]:
+        transport = HttpTransport(load_cluster_config(kubeconfig))
+        try:
+            client = Client(transport, requests_per_second=None)
+            assert client.pipelines(Event)
+            recorder = EventRecorder(client, "koord-test")
+            task = asyncio.create_task(recorder.run())
+            for _ in range(2):
+                for at in range(70):
+                    name = f"web-{at}"
+                    pod = ObjectReference(
+                        kind="Pod", namespace="default", name=name, api_version="v1"
+                    )
+                    recorder.event(pod, "Normal", "Scheduled", f"assigned {name}")
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait({task})
+            found = await client.list(Event, namespace="default")
+        finally:
+            await transport.close()
+        return [event for event in found.items if event.source.component == "koord-test"]
+
+    with started(server, tmp_path) as plane:
+        found = asyncio.run(events_of(plane.kubeconfig))
+    told = sorted((event.involved_object.name, event.message, event.count) for event in found)
+    assert told == sorted((f"web-{at}", f"assigned web-{at}", 2) for at in range(70))
 
 
 @given(

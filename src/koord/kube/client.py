@@ -27,15 +27,16 @@ from koord.kube.requests.options import (
 )
 from koord.kube.requests.paths import collection_path, object_path
 from koord.kube.requests.subresources import Scale, binding, delete_options, eviction
-from koord.kube.transport.messages import Request
+from koord.kube.transport.messages import Request, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from koord.base.metrics import MetricRegistry
     from koord.kube.dry_run import DryRun
+    from koord.kube.errors import ApiError, TransportError
     from koord.kube.requests.retry import RetryPolicy
-    from koord.kube.transport.messages import Response, Transport
+    from koord.kube.transport.messages import Transport
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Object | Document)
@@ -71,6 +72,7 @@ class Client(ReadClient):
             transport, policy, requests_per_second, burst, timeout_seconds, registry, dry_run
         )
         self._field_manager = field_manager
+        self._plain_query = query(fieldManager=field_manager)  # Of most writes.
 
     def fence(self, check: Callable[[], None]) -> None:
         """Has every write but those of Leases and Events ask first, each try of it.
@@ -100,6 +102,30 @@ class Client(ReadClient):
         kind = kind_of_object(value, options.get("kind"))
         _, namespace = place_of(value, kind, namespace)
         await self._send("POST", collection_path(kind, namespace), kind, value, options)
+
+    def pipelines(self, target: type[Object] | Kind) -> bool:
+        """Whether :meth:`post_all` serves for a kind: it is over HTTP, and nothing paces it."""
+        return self._calls.pipelines(resolve(target)[0])
+
+    async def post_all(self, values: Sequence[Object]) -> list[ApiError | TransportError | None]:
+        """Creates objects in one go, of which nobody asks how they are stored.
+
+        For what may be created twice without harm: where the connection breaks, those without an
+        answer may be there all the same.
+
+        Args:
+            values: at least one, of a kind that :meth:`pipelines`.
+
+        Returns:
+            What each failed of, in order; None where it did not.
+        """
+        kind = kind_of_object(values[0])
+        requests = []
+        for value in values:
+            path = collection_path(kind, place_of(value, kind, "")[1])
+            requests.append(self._request("POST", path, kind, value, {}))
+        outcomes = await self._calls.send_all(requests, kind)
+        return [None if isinstance(each, Response) else each for each in outcomes]
 
     async def update(
         self, value: S, namespace: str = "", subresource: str = "", **options: Unpack[WriteOptions]
@@ -295,10 +321,15 @@ class Client(ReadClient):
     def _send(
         self, method: str, path: str, kind: Kind, value: Object | Document, options: WriteOptions
     ) -> Coroutine[Any, Any, Response]:
-        body = codec.to_json(whole(value, kind))
-        request = Request(method, path, self._write_query(options), body)
+        request = self._request(method, path, kind, value, options)
         repeatable = method == "PUT" and _has_version(value)
         return self._calls.send(request, kind, repeatable, options.get("timeout_seconds"))
+
+    def _request(
+        self, method: str, path: str, kind: Kind, value: Object | Document, options: WriteOptions
+    ) -> Request:
+        body = codec.to_json(whole(value, kind))
+        return Request(method, path, self._write_query(options), body)
 
     async def _patch(
         self,
@@ -319,6 +350,8 @@ class Client(ReadClient):
         return await decoded(decoder_of(kind, into), answer.body)
 
     def _write_query(self, options: WriteOptions) -> tuple[tuple[str, str], ...]:
+        if not options:
+            return self._plain_query
         return query(
             fieldManager=options.get("field_manager") or self._field_manager,
             fieldValidation=options.get("field_validation", ""),

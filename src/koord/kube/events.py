@@ -8,7 +8,7 @@ import logging
 from collections import deque
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from koord.api.codec import to_document
 from koord.api.kinds.cluster import Event, EventSource
@@ -19,11 +19,11 @@ from koord.base.clock import Clock, SystemClock
 from koord.base.errors import KoordError, one_line
 from koord.base.metrics import MetricRegistry, registry
 from koord.kube.errors import ApiError, TransportError, causes_of
-from koord.kube.event_correlation import CorrelationResult, Correlator
+from koord.kube.event_correlation import CorrelationResult, Correlator, EventKey
 from koord.kube.patches import Patch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from koord.kube.client import Client
 
@@ -34,6 +34,9 @@ _HELD_SECONDS, _LOOK_SECONDS = 1.0, 0.02
 # So many are written at once: one that is alone on its way takes a whole turn of the event loop,
 # which costs twice the CPU.
 _SIDE_BY_SIDE = 16
+# And where several go over a connection in one go, which a server takes one after the other: so
+# many times so many.
+_PIPELINES, _IN_ONE_GO = 4, 16
 # client-go's: an event that cannot be written is tried 12 times, 10 s apart.
 _ATTEMPTS = 12
 _RETRY_SECONDS = 10.0
@@ -74,7 +77,7 @@ class EventRecorder:
         self._correlator = Correlator()
         self._waiting: deque[Event] = deque()
         # What is being written, so that a cancelled write is taken up again and counted once.
-        self._unwritten: list[CorrelationResult] = []
+        self._unwritten: dict[EventKey, CorrelationResult] = {}
         self._arrived = asyncio.Event()
         self._last_name_nanos = 0
         into = metrics or registry()
@@ -146,21 +149,29 @@ class EventRecorder:
                 self._take_batch()
                 if self._unwritten:
                     await self._hold_back()
-            batch = list(self._unwritten)
+            batch = list(self._unwritten.values())
             if len(batch) == 1:
                 await self._carry_out(batch[0])
                 continue
-            done = await asyncio.gather(*map(self._carry_out, batch), return_exceptions=True)
-            for error in done:
-                if error is not None:
-                    raise error
+            await _together(self._writes(batch))
         self._arrived.clear()
+
+    def _writes(self, batch: list[CorrelationResult]) -> list[Coroutine[Any, Any, None]]:
+        """What writes a batch: new events in one go, several times, and others one by one."""
+        if not self._client.pipelines(Event):
+            return [self._carry_out(each) for each in batch]
+        new = [each for each in batch if each.event.count == 1]
+        pipelines = [new[at : at + _IN_ONE_GO] for at in range(0, len(new), _IN_ONE_GO)]
+        counted_up = [each for each in batch if each.event.count > 1]
+        return [*map(self._carry_out_all, pipelines), *map(self._carry_out, counted_up)]
 
     def _take_batch(self) -> None:
         """The next events that may be written side by side: each about another object."""
         now = self._clock.monotonic_seconds()
         subjects: set[tuple[str, str, str]] = set()
-        while self._waiting and len(self._unwritten) < _SIDE_BY_SIDE:
+        together = self._client.pipelines(Event) and not self._busy()
+        most = _PIPELINES * _IN_ONE_GO if together else _SIDE_BY_SIDE
+        while self._waiting and len(self._unwritten) < most:
             about = self._waiting[0].involved_object
             subject = about.kind, about.namespace, about.name
             if subject in subjects:
@@ -170,18 +181,42 @@ class EventRecorder:
                 self._events_total.labels("filtered").inc()
                 continue
             subjects.add(subject)
-            self._unwritten.append(correlated)
+            self._unwritten[correlated.key] = correlated
 
-    async def _carry_out(self, correlated: CorrelationResult) -> None:
-        """Writes one event of the batch; one that a fault of ours stops is dropped."""
+    async def _carry_out(self, correlated: CorrelationResult, tries: int = 0) -> None:
+        """Writes one event of the batch; one that a fault of ours stops is dropped.
+
+        Args:
+            tries: that there have been.
+        """
         try:
-            result = await self._write(correlated)
+            result = await self._write(correlated, tries)
         except Exception:
-            self._events_total.labels("dropped").inc()
-            self._unwritten.remove(correlated)
+            self._done(correlated, "dropped")
             raise
+        self._done(correlated, result)
+
+    async def _carry_out_all(self, several: list[CorrelationResult]) -> None:
+        """Writes new events of the batch in one go; those that get no answer again, one by one."""
+        try:
+            faults.point("kube.events.write")
+            errors = await self._client.post_all([each.event for each in several])
+        except Exception:
+            # Alone, the one that it failed of costs no other; those that are there conflict.
+            await _together([self._carry_out(each) for each in several])
+            return
+        again = []
+        for correlated, error in zip(several, errors, strict=True):
+            result = self._result(correlated, error)
+            if result is None:
+                again.append(self._carry_out(correlated, tries=1))
+            else:
+                self._done(correlated, result)
+        await _together(again)
+
+    def _done(self, correlated: CorrelationResult, result: str) -> None:
         self._events_total.labels(result).inc()
-        self._unwritten.remove(correlated)
+        del self._unwritten[correlated.key]
 
     async def _hold_back(self) -> None:
         held = 0.0
@@ -189,27 +224,37 @@ class EventRecorder:
             await asyncio.sleep(_LOOK_SECONDS)
             held += _LOOK_SECONDS
 
-    async def _write(self, correlated: CorrelationResult) -> str:
+    async def _write(self, correlated: CorrelationResult, tries: int) -> str:
         """Writes one event, several times if need be, and says how that ended."""
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(tries, _ATTEMPTS):
             if attempt:
                 await asyncio.sleep(_RETRY_SECONDS)
+            failed: KoordError | TransportError | None = None
             try:
                 faults.point("kube.events.write")
                 await self._store(correlated)
-            except TransportError as error:
-                self._warn(correlated, error)
-            except KoordError as error:
-                if isinstance(error, ApiError) and error.http_status == _CONFLICT:
-                    # An earlier try worked, its answer was lost.
-                    return "written"
-                self._warn(correlated, error)
-                self._correlator.forget(correlated.key)
-                return "refused"
-            else:
-                return "written"
+            except (TransportError, KoordError) as error:
+                failed = error
+            result = self._result(correlated, failed)
+            if result is not None:
+                return result
         self._correlator.forget(correlated.key)
         return "dropped"
+
+    def _result(
+        self, correlated: CorrelationResult, error: KoordError | TransportError | None
+    ) -> str | None:
+        """How a try ended; None where there is to be another."""
+        if error is None:
+            return "written"
+        if isinstance(error, ApiError) and error.http_status == _CONFLICT:
+            # An earlier try worked, its answer was lost.
+            return "written"
+        self._warn(correlated, error)
+        if isinstance(error, TransportError):
+            return None
+        self._correlator.forget(correlated.key)
+        return "refused"
 
     async def _store(self, correlated: CorrelationResult) -> None:
         event = correlated.event
@@ -260,6 +305,13 @@ class EventRecorder:
             first_timestamp=at,
             last_timestamp=at,
         )
+
+
+async def _together(writes: list[Coroutine[Any, Any, None]]) -> None:
+    """Carries out all, then raises what one of them failed of."""
+    for error in await asyncio.gather(*writes, return_exceptions=True):
+        if error is not None:
+            raise error
 
 
 def _reference(about: Object | ObjectReference) -> ObjectReference:

@@ -16,7 +16,7 @@ from koord.kube.errors import TransportError
 from koord.kube.transport.config import ClusterConfig
 from koord.kube.transport.connection import Connection, RawResponse, header_lines, request_bytes
 from koord.kube.transport.http import HttpTransport
-from koord.kube.transport.messages import Request, Response
+from koord.kube.transport.messages import PipeliningTransport, Request, Response
 from tests.kube.harness import Answerer, Heard, RawServer, Speaker, raw_server, run
 from tests.kube.transport.test_http import babble, cut, cut_in_the_body, hello, over_http
 from tests.kube.transport.tls import Authority
@@ -61,7 +61,7 @@ def answer_to(
             asked.cancel()
             return TimeoutError(), connection
         error = asked.exception()
-        return (error if isinstance(error, Exception) else asked.result()), connection
+        return (error if isinstance(error, Exception) else asked.result()[0]), connection
 
     return asyncio.run(main())
 
@@ -100,6 +100,56 @@ def test_an_answer_is_read_however_it_comes(
     assert isinstance(answer, RawResponse), answer
     assert (answer.status, answer.body, answer.headers["warning"]) == (201, body, ["a:b"])
     assert connection.usable == (framed is not to_the_end)
+
+
+@given(
+    st.lists(st.tuples(st.binary(max_size=60), st.sampled_from([counted, chunked])), min_size=1),
+    NUMBERS,
+    st.integers(0, 5),
+    st.booleans(),
+)
+def test_answers_to_several_requests_come_in_order(
+    told: list[tuple[bytes, Callable[[bytes, list[int]], bytes]]],
+    cuts: list[int],
+    missing: int,
+    closes: bool,
+) -> None:
+    """As many as came whole; all, where the connection lives on."""
+    framed = [frame(body, [7]) for body, frame in told]
+    text, number = b"".join(framed), len(told) + missing
+
+    async def main() -> tuple[list[RawResponse] | Exception, bool]:
+        connection = Connection()
+        connection.connection_made(Line())
+        asked = asyncio.create_task(connection.request(b"POST" * number, number))
+        await asyncio.sleep(0)
+        for piece in pieces(text, cuts):
+            connection.data_received(piece)
+        if missing and closes:
+            connection.connection_lost(None)
+        elif missing:
+            connection.fail(TimeoutError())
+        return await asked, connection.usable
+
+    answers, usable = asyncio.run(main())
+    assert isinstance(answers, list)
+    assert [each.body for each in answers] == [body for body, _ in told]
+    assert usable == (missing == 0)
+
+
+@pytest.mark.parametrize("end", [b"", b"HTTP/1.1 201"])
+def test_a_server_may_close_before_it_has_answered_all(end: bytes) -> None:
+    last = b"HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 1\r\n\r\n2"
+
+    async def main() -> tuple[list[bytes], bool]:
+        connection = Connection()
+        connection.connection_made(Line())
+        asked = asyncio.create_task(connection.request(b"POST" * 4, 4))
+        await asyncio.sleep(0)
+        connection.data_received(counted(b"1", []) + last + end)
+        return [each.body for each in await asked], connection.usable
+
+    assert asyncio.run(main()) == ([b"1", b"2"], False)
 
 
 @given(st.binary(min_size=1, max_size=50), st.sampled_from([counted, chunked]), st.integers(0, 999))
@@ -342,3 +392,93 @@ def test_a_server_below_a_path_is_asked_there() -> None:
             return server.heard[0].target
 
     assert run(main()) == "/k8s/c1/api/v1/pods"
+
+
+def _posts(number: int, seconds: float | None = 5.0) -> list[Request]:
+    body = b"{}"
+    return [
+        Request("POST", f"/api/v1/events/{at}", body=body, timeout_seconds=seconds)
+        for at in range(number)
+    ]
+
+
+def _ends(outcomes: list[Response | TransportError]) -> list[int | str]:
+    return [
+        each.status if isinstance(each, Response) else str(each).rpartition(": ")[2]
+        for each in outcomes
+    ]
+
+
+def test_writes_in_one_go_share_a_connection_and_have_answers_of_their_own() -> None:
+    speakers: set[int] = set()
+
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        speakers.add(id(speaker._writer))
+        number = int(heard.target.rpartition("/")[2])
+        await speaker.answer(b"%d" % number, 409 if number == 2 else 201)
+
+    async def work(transport: HttpTransport, server: RawServer) -> list[Any]:
+        assert isinstance(transport, PipeliningTransport)
+        assert transport.pipelines
+        again = [await transport.send_all(_posts(4)) for _ in range(2)]
+        assert [heard.target for heard in server.heard[:4]] == [each.path for each in _posts(4)]
+        return again
+
+    for outcomes in over_http(answerer, work):
+        assert _ends(outcomes) == [201, 201, 409, 201]
+        assert [each.body for each in outcomes] == [b"0", b"1", b"2", b"3"]
+    assert len(speakers) == 1
+
+
+def test_writes_in_one_go_of_a_connection_that_breaks_fail_from_there_on() -> None:
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        if heard.target.endswith("/2"):
+            speaker.cut()
+        else:
+            await speaker.answer(b"{}", 201)
+
+    async def work(transport: HttpTransport, server: RawServer) -> list[Any]:
+        return await transport.send_all(_posts(4))
+
+    outcomes = over_http(answerer, work)
+    assert [isinstance(each, TransportError) for each in outcomes[2:]] == [True, True]
+    assert all(each.sent for each in outcomes[2:])
+    assert [str(each).split()[2] for each in outcomes[2:]] == [
+        "/api/v1/events/2:", "/api/v1/events/3:",
+    ]  # fmt: skip
+    # A reset may take away answers that had come.
+    assert _ends(outcomes[:2])[0] in (201, _ends(outcomes)[2])
+
+
+def test_writes_in_one_go_keep_the_answers_that_came_in_time() -> None:
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        if heard.target.endswith("/2"):
+            await asyncio.sleep(60)
+        await speaker.answer(b"{}", 201)
+
+    async def work(transport: HttpTransport, server: RawServer) -> list[Any]:
+        outcomes = await transport.send_all(_posts(4, seconds=0.2))
+        assert (await transport.send(POST)).status == 201
+        return outcomes
+
+    ends = _ends(over_http(answerer, work))
+    assert ends[:2] == [201, 201]
+    assert all("no answer" in str(end) for end in ends[2:])
+
+
+def test_writes_in_one_go_to_nobody_are_surely_not_sent() -> None:
+    async def main() -> list[Any]:
+        async with raw_server(cut) as server:
+            pass
+        transport = HttpTransport(ClusterConfig(server.url))
+        outcomes = await transport.send_all(_posts(2))
+        await transport.close()
+        return [*outcomes, *(await transport.send_all(_posts(1)))]
+
+    for each in run(main()):
+        assert isinstance(each, TransportError)
+        assert not each.sent
+
+
+def test_a_proxy_gets_requests_one_by_one() -> None:
+    assert not HttpTransport(ClusterConfig("http://a", proxy_url="http://b")).pipelines

@@ -139,6 +139,7 @@ class RetryingCaller:
         timeout_seconds: float | None,
         limiter: RateLimiter | None = None,
         flow: str = "",
+        failed: ApiError | TransportError | None = None,
     ) -> T:
         """Tries until an answer counts.
 
@@ -149,6 +150,7 @@ class RetryingCaller:
             timeout_seconds: for all tries and waits together; None for no limit.
             limiter: every try waits for a token of it; None for no limit.
             flow: whose request it is, for the limiter.
+            failed: how the first try has ended, where it has been made and counted.
 
         Raises:
             ApiError: the server refused.
@@ -158,6 +160,10 @@ class RetryingCaller:
         started = time()
         deadline = None if timeout_seconds is None else started + timeout_seconds
         failures, let_through = 0, True
+        if failed is not None:
+            failures = 1
+            await self._wait(failed, failures, repeatable, verb, deadline)
+            started = time()
         while True:
             # Most calls have no limiter, and go without the wait for one.
             if limiter is not None:
@@ -172,17 +178,28 @@ class RetryingCaller:
                 answer = await attempt(left)
             except (ApiError, TransportError) as failure:
                 failures += 1
-                code = _code(failure)
-                self._count(code, verb, time() - started)
-                wait = self._policy.wait_seconds(failure, failures, repeatable)
-                if wait is None or (deadline is not None and time() + wait >= deadline):
-                    raise
-                self._metrics.retries.labels(code, verb).inc()
-                await asyncio.sleep(wait)
+                self.count(code_of(failure), verb, time() - started)
+                await self._wait(failure, failures, repeatable, verb, deadline)
                 started = time()
             else:
-                self._count(getattr(answer, "status", 200), verb, time() - started)
+                self.count(getattr(answer, "status", 200), verb, time() - started)
                 return answer
+
+    async def _wait(
+        self,
+        failure: ApiError | TransportError,
+        failures: int,
+        repeatable: bool,
+        verb: str,
+        deadline: float | None,
+    ) -> None:
+        """Waits before the next try; raises the failure where there is none."""
+        wait = self._policy.wait_seconds(failure, failures, repeatable)
+        now = asyncio.get_running_loop().time()
+        if wait is None or (deadline is not None and now + wait >= deadline):
+            raise failure
+        self._metrics.retries.labels(code_of(failure), verb).inc()
+        await asyncio.sleep(wait)
 
     async def _throttle(
         self, limiter: RateLimiter, verb: str, deadline: float | None, flow: str
@@ -194,7 +211,8 @@ class RetryingCaller:
             self._metrics.throttled.labels(verb).observe(waited)
         return waited is not None
 
-    def _count(self, code: int | str, verb: str, seconds: float) -> None:
+    def count(self, code: int | str, verb: str, seconds: float) -> None:
+        """Counts one try: how it ended, and how long it took."""
         found = self._children.get((code, verb))
         if found is None:
             metrics = self._metrics
@@ -224,5 +242,6 @@ async def on_conflict(work: Callable[[], Awaitable[T]], attempts: int = 5) -> T:
     return await work()
 
 
-def _code(failure: ApiError | TransportError) -> str:
+def code_of(failure: ApiError | TransportError) -> str:
+    """How a failure is counted."""
     return str(failure.http_status) if isinstance(failure, ApiError) else "<error>"

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kept connections of HTTP/1.1 for writes: one request at a time on each, small answers.
+"""Kept connections of HTTP/1.1 for writes: requests of one caller at a time on each, small answers.
 
 A scheduler's day is thousands of small POSTs to one server. aiohttp spends half a millisecond on
 each, on sessions, cookies, redirects and streams that these have no use for; it stays the way for
-reads, watches and proxies. The framing is RFC 9112's.
+reads, watches and proxies. The framing is RFC 9112's, and so is the order of answers where several
+requests are sent in one go (9.3.2 there).
 """
 
 from __future__ import annotations
@@ -47,11 +48,14 @@ class RawResponse(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """A connection that carries one request at a time."""
+    """A connection that carries the requests of one caller at a time."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._waiter: asyncio.Future[RawResponse] | None = None
+        self._waiter: asyncio.Future[list[RawResponse]] | None = None
+        # Those that have come to what was asked last, and how many are to come in all.
+        self._answers: list[RawResponse] = []
+        self._expected = 0
         self._buffer = bytearray()
         self._head: tuple[int, dict[str, list[str]]] | None = None
         self._chunks: list[bytes] = []
@@ -67,18 +71,27 @@ class Connection(asyncio.Protocol):
         """Whether another request may be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
-    async def request(self, request: bytes) -> RawResponse:
-        """Sends a whole request and waits for the whole answer.
+    async def request(self, requests: bytes, number: int = 1) -> list[RawResponse]:
+        """Sends whole requests in one write and waits for the whole answers.
+
+        Args:
+            requests: one after the other.
+            number: how many these are.
+
+        Returns:
+            Answers in the order of the requests. Where the connection breaks after the first they
+            are fewer: whether the other requests had an effect is unknown.
 
         Raises:
-            OSError: the connection broke.
-            ValueError: the answer is no HTTP.
+            OSError: the connection broke before the first answer.
+            ValueError: the first answer is no HTTP.
         """
         if self._transport is None or self._transport.is_closing():
             raise ConnectionResetError("Server disconnected")
         self._waiter = asyncio.get_running_loop().create_future()
+        self._answers, self._expected = [], number
         try:
-            self._transport.write(request)
+            self._transport.write(requests)
             return await self._waiter
         except BaseException:
             # Half of an answer may still come: nobody else must take it for theirs.
@@ -93,18 +106,16 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes of the answer."""
+        """Takes bytes of answers."""
         if self._waiter is None or self._waiter.done():
             self.close()  # Nobody asked.
             return
         self._buffer += data
         try:
-            answer = self._read(ended=False)
+            while not self._waiter.done() and (answer := self._read(ended=False)) is not None:
+                self._take_answer(answer)
         except ValueError as error:
             self.fail(error)
-            return
-        if answer is not None:
-            self._finish(answer)
 
     def eof_received(self) -> None:
         """The server sends no more."""
@@ -112,32 +123,36 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection has ended; what still waits for an answer fails."""
         self._transport = None
-        waiter = self._waiter
-        if waiter is None or waiter.done():
+        if self._waiter is None or self._waiter.done():
             return
-        answer = None
         if error is None:
             try:
                 answer = self._read(ended=True)
+                if answer is not None:
+                    self._take_answer(answer)
             except ValueError as wrong:
                 error = wrong
-        if answer is not None:
-            waiter.set_result(answer)
-        else:
-            waiter.set_exception(error or ConnectionResetError("Server disconnected"))
+        self.fail(error or ConnectionResetError("Server disconnected"))
 
-    def _finish(self, answer: RawResponse) -> None:
+    def _take_answer(self, answer: RawResponse) -> None:
         assert self._waiter is not None
-        last = "close" in ",".join(answer.headers.get("connection", ())).lower()
-        if last or self._buffer:
-            self.close()
         self._head = None
-        self._waiter.set_result(answer)
+        self._answers.append(answer)
+        whole = len(self._answers) == self._expected
+        if whole:
+            self._waiter.set_result(self._answers)
+        if "close" in ",".join(answer.headers.get("connection", ())).lower():
+            self.fail(ConnectionResetError("Server disconnected"))
+        elif whole and self._buffer:
+            self.close()  # Nobody asked for more.
 
     def fail(self, error: Exception) -> None:
-        """Gives up the answer that is waited for, if one is, and ends the connection."""
+        """Gives up the answers that are waited for, if any are, and ends the connection."""
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(error)
+            if self._answers:
+                self._waiter.set_result(self._answers)
+            else:
+                self._waiter.set_exception(error)
         self.close()
 
     def _read(self, *, ended: bool) -> RawResponse | None:
@@ -264,18 +279,26 @@ class ConnectionPool:
         return made
 
     async def exchange(
-        self, connection: Connection, request: bytes, most_seconds: float | None = None
-    ) -> RawResponse:
-        """Sends a request, waits for its answer and takes the connection back.
+        self,
+        connection: Connection,
+        requests: bytes,
+        most_seconds: float | None = None,
+        number: int = 1,
+    ) -> list[RawResponse]:
+        """Sends requests, waits for their answers and takes the connection back.
 
         Args:
             connection: from :meth:`idle` or :meth:`acquire`.
-            request: the whole of it.
-            most_seconds: until the answer is there; None for no limit.
+            requests: the whole of them.
+            most_seconds: until the last answer is there; None for no limit.
+            number: how many requests these are.
+
+        Returns:
+            Answers in order; fewer where the connection broke, or time was up, after the first.
 
         Raises:
             OSError: the connection broke; TimeoutError is one.
-            ValueError: the answer is no HTTP.
+            ValueError: the first answer is no HTTP.
         """
         if most_seconds is not None:
             loop = asyncio.get_running_loop()
@@ -283,11 +306,11 @@ class ConnectionPool:
             if self._timer is None or deadline < self._timer.when():
                 self._arm(loop, deadline)
         try:
-            answer = await connection.request(request)
+            answers = await connection.request(requests, number)
         finally:
             self._deadlines.pop(connection, None)
         self.release(connection)
-        return answer
+        return answers
 
     def _arm(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
         if self._timer is not None:

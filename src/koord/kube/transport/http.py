@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from koord.kube.transport.config import ClusterConfig
-    from koord.kube.transport.connection import RawResponse
+    from koord.kube.transport.connection import Connection, RawResponse
     from koord.kube.transport.messages import Request
 
     # By protocol, since not every loop's transports can be referenced weakly. A transport lets go
@@ -100,9 +100,14 @@ class HttpTransport:
                     connection = route.pool.idle()
                     if connection is not None:
                         async with self._under_way:
-                            return self._raw(await route.pool.exchange(connection, data, seconds))
+                            (raw,) = await route.pool.exchange(connection, data, seconds)
+                        return self._raw(raw)
                 async with asyncio.timeout(seconds), self._under_way:
-                    return await self._write(request)
+                    route = self._route(await self._current())
+                    data = self._bytes(request, route)
+                    connection = await self._connection(request, route)
+                    (raw,) = await route.pool.exchange(connection, data)
+                    return self._raw(raw)
             async with (
                 asyncio.timeout(seconds), self._under_way, await self._start(request) as answer,
             ):  # fmt: skip
@@ -113,20 +118,42 @@ class HttpTransport:
             raise self._failed(error, request) from None
         return self._response(answer, body)
 
+    @property
+    def pipelines(self) -> bool:
+        """See :class:`koord.kube.transport.messages.PipeliningTransport`."""
+        return not self._config.proxy_url
+
+    async def send_all(self, requests: Sequence[Request]) -> list[Response | TransportError]:
+        """See :class:`koord.kube.transport.messages.PipeliningTransport`."""
+        limits = [each.timeout_seconds for each in requests if each.timeout_seconds is not None]
+        seconds = min(limits, default=None)
+        try:
+            async with self._under_way:
+                async with asyncio.timeout(seconds):
+                    route = self._route(await self._current())
+                    data = b"".join(self._bytes(each, route) for each in requests)
+                    connection = await self._connection(requests[0], route)
+                # Not under the timeout above, which would take the answers away that are there.
+                raw = await route.pool.exchange(connection, data, seconds, len(requests))
+        except TransportError as error:
+            return [error] * len(requests)
+        except (OSError, ValueError) as error:
+            return [self._failed(error, each) for each in requests]
+        broken = ConnectionResetError("no answer before the connection ended")
+        unanswered = [self._failed(broken, each) for each in requests[len(raw) :]]
+        return [*map(self._raw, raw), *unanswered]
+
     def _can_begin(self) -> bool:
         """Whether a write need wait neither for others nor for credentials."""
         return not (self._under_way.locked() or self._stale or self._config.expired())
 
-    async def _write(self, request: Request) -> Response:
-        """A request over a connection of our own, which may have to be made."""
-        route = self._route(await self._current())
-        data = self._bytes(request, route)
+    async def _connection(self, request: Request, route: _WriteRoute) -> Connection:
+        """One of our own for a write; it may have to be made."""
         try:
-            connection = await route.pool.acquire()
+            return await route.pool.acquire()
         except OSError as error:
             # TimeoutError is one of them; that of the whole request is raised as a cancellation.
             raise self._not_sent(request, _no_connection(error)) from None
-        return self._raw(await route.pool.exchange(connection, data))
 
     def _bytes(self, request: Request, route: _WriteRoute) -> bytes:
         try:
