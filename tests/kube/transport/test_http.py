@@ -298,6 +298,32 @@ def test_a_silent_watch_is_dead() -> None:
     assert "silent for 0.1 s" in str(error)
 
 
+def test_a_watch_is_not_dead_that_speaks_now_and_then_or_is_not_read() -> None:
+    async def answerer(heard: Heard, speaker: Speaker) -> None:
+        await speaker.begin()
+        for _ in range(6):
+            await speaker.chunk(b"{}\n")
+            await asyncio.sleep(0.08)
+        await asyncio.sleep(60)
+
+    async def work(transport: HttpTransport, server: RawServer) -> tuple[int, float]:
+        stream = await transport.open(WATCH)
+        loop, seen = asyncio.get_running_loop(), 0
+        while seen < 3:
+            seen += len(await stream.read())
+        await asyncio.sleep(0.5)  # Nobody reads, and the timer finds nobody.
+        while seen < 6:
+            seen += len(await stream.read())
+        began = loop.time()
+        with pytest.raises(TransportError, match=r"silent for 0\.2 s"):
+            await stream.read()
+        return seen, loop.time() - began
+
+    seen, waited = over_http(answerer, work, idle_seconds=0.2)
+    assert seen == 6
+    assert waited >= 0.199
+
+
 def test_closing_ends_a_watch_and_lets_nothing_begin() -> None:
     async def answerer(heard: Heard, speaker: Speaker) -> None:
         await speaker.begin()

@@ -319,7 +319,7 @@ class HttpTransport:
     ) -> Response:
         if status == _UNAUTHORIZED:
             self._stale = True
-        warnings = _warnings(warned)
+        warnings = _warnings(warned) if warned else ()
         for text in warnings:
             if text not in self._warned and len(self._warned) < _MOST_WARNINGS:
                 self._warned.add(text)
@@ -416,18 +416,27 @@ class HttpStream:
         self._idle_seconds = idle_seconds
         self._lines = LineSplitter()
         self._opened = opened
+        # When who reads has waited for too long; None while nobody does. One timer serves all
+        # readings: a timeout around each costs as much as to decode an event.
+        self._silent_at: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
         opened.add(self)
 
     async def read(self) -> list[bytes]:
         """Waits for events and gives all that are there, each the JSON of one watch event."""
+        loop = asyncio.get_running_loop()
         while True:
+            self._silent_at = loop.time() + self._idle_seconds
+            if self._timer is None:
+                self._timer = loop.call_at(self._silent_at, self._look, loop)
             try:
-                async with asyncio.timeout(self._idle_seconds):
-                    chunk = await self._answer.content.readany()
-            except TimeoutError:
-                raise TransportError(f"the watch was silent for {self._idle_seconds:g} s") from None
+                chunk = await self._answer.content.readany()
+            except TransportError:
+                raise
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 raise TransportError(one_line(f"the watch broke: {_reason(error)}")) from None
+            finally:
+                self._silent_at = None
             if not chunk:
                 self._lines.finish()
                 return []
@@ -437,7 +446,21 @@ class HttpStream:
     async def close(self) -> None:
         """Cuts the connection: a watch has no end of its own."""
         self._opened.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._answer.close()
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Tells who reads that the watch is dead, or looks again when it may be."""
+        self._timer = None
+        if self._silent_at is None:
+            return
+        if loop.time() < self._silent_at:
+            self._timer = loop.call_at(self._silent_at, self._look, loop)
+            return
+        text = f"the watch was silent for {self._idle_seconds:g} s"
+        self._answer.content.set_exception(TransportError(text))
 
 
 def _target(request: Request) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.base import log
@@ -173,10 +172,15 @@ class SchedulingLoop:
     async def _rest(self, due_seconds: float | None) -> None:
         if self.binder.writing >= MOST_WRITING:
             due_seconds = 0.01
-        with suppress(TimeoutError):
-            # Not wait_for: before Python 3.12 it may lose a cancellation.
-            async with asyncio.timeout(due_seconds):
-                await self._wake.wait()
+        loop, timer = asyncio.get_running_loop(), None
+        if due_seconds is not None:
+            # Not a timeout around it: the loop rests once for each pod that comes alone.
+            timer = loop.call_later(max(due_seconds, 0.0), self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def schedule(self, seconds: float, most: int = 1 << 30, oversized: bool = True) -> int:
         """Decides pods for so long, or so many of them.
