@@ -28,6 +28,10 @@ _EVENTS = "events: making and pacing"
 PLACES = (
     (_SENDING, "/asyncio/sslproto.py", "write"),
     (_RECEIVING, "/asyncio/selector_events.py", "_read_ready"),
+    # uvloop's own code is in C: what it calls, and what calls it.
+    (_RECEIVING, "/koord/kube/transport/connection.py", "data_received"),
+    (_RECEIVING, "/aiohttp/client_proto.py", "data_received"),
+    (_SENDING, "/koord/kube/transport/connection.py", "request"),
     ("event handlers: shape, accounts, queue", "/scheduler/cache/event_handlers.py", ""),
     (_WATCH, "/koord/kube/informers/", ""),
     (_REQUESTS, "/koord/kube/requests/", ""),

@@ -9,13 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
 
 import koord
 from benchmarks.cpu_stages import OTHER, PLACES, stage
 from koord.controllers.scheduler.cycles.binder import Binder
 
-_ROOTS = (Path(koord.__file__).parent, Path(asyncio.__file__).parent)
+_ROOTS = [Path(str(module.__file__)).parent for module in (koord, asyncio, aiohttp)]
 _SOURCES = [path for root in _ROOTS for path in root.rglob("*.py")]
 
 
