@@ -99,6 +99,21 @@ def _negative(number: int) -> Parts:
     return _labels(number), {"resources": _requests(), "topologySpreadConstraints": [spread]}
 
 
+def _rich(number: int) -> Parts:
+    """Selectors, requests and node affinity of its own, with what else pods may ask for."""
+    labels, spec = _own_selectors(number)
+    near = {"labelSelector": {"matchLabels": {"team": f"team-{number % 7}"}}, "topologyKey": ZONE}
+    affinity = {
+        **spec["affinity"],
+        **_own_node_affinity(number)[1]["affinity"],
+        "podAffinity": {_PREFERRED: [{"weight": 10, "podAffinityTerm": near}]},
+    }
+    tolerated = {"key": f"dedicated-{number % 10}", "operator": "Exists", "effect": "NoSchedule"}
+    resources = _own_requests(number)[1]["resources"]
+    more = {"affinity": affinity, "tolerations": [tolerated], "resources": resources}
+    return labels, {**spec, **more}
+
+
 def _workload(number: int) -> Parts:
     """One of a cluster's workloads: by its number, with or without affinity of each kind."""
     draw = random.Random(f"workload {number}")
@@ -173,6 +188,7 @@ KINDS: dict[str, Callable[[int], Parts]] = {
     "selectors": _own_selectors,
     "in": _own_in,
     "negative": _negative,
+    "rich": _rich,
     "trace": _of_trace,
 }
 """Pods by what is their own."""

@@ -4,12 +4,13 @@
 ``python -m benchmarks.scheduler_process --nodes 1000 --pods 3000 --runs 3``
 ``python -m benchmarks.scheduler_process --other /path/to/another/.venv/bin/python``, both in turn
 ``python -m benchmarks.scheduler_process --stages``, and where that CPU time goes
+``python -m benchmarks.scheduler_process --scenario rich``, pods no two of which are alike
 
-Equal pods, a fresh etcd and kube-apiserver for each run, no limit on client requests. The CPU time
-is of the scheduler's process alone, user and system told apart, from the first create to the last
-binding and from there until all events are written; what deciding takes is the scheduler's own
-word. Where ``--other`` names the interpreter of another installation, runs of that one
-and of this come in turn.
+A fresh etcd and kube-apiserver for each run, no limit on client requests; equal pods, if none else
+are asked for. The CPU time is of the scheduler's process alone, user and system told apart, from
+the first create to the last binding and from there until all events are written; what deciding
+takes is the scheduler's own word. Where ``--other`` names the interpreter of another installation,
+runs of that one and of this come in turn.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from typing import NamedTuple
 from benchmarks.cpu_stages import STAGES
 from benchmarks.peer.arena import PODS, Watcher, create, events_there, fill, quiet, settle
 from benchmarks.peer.rows import Row
+from benchmarks.peer.scenarios import SCENARIOS
 from benchmarks.peer.sides import fresh_plane, koord_scheduler
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -142,11 +144,12 @@ def main() -> int:
     add = parser.add_argument
     add("--nodes", type=int, default=1000)
     add("--pods", type=int, default=3000)
+    add("--scenario", default="basic", choices=SCENARIOS, help="what is scheduled (make peer)")
     add("--runs", type=int, default=3)
     add("--other", type=Path, help="interpreter of another installation, in turn with this one")
     add("--stages", action="store_true", help="where the CPU time goes too; costs a little itself")
     wish = parser.parse_args()
-    row = Row("basic", wish.nodes, wish.pods)
+    row = Row(wish.scenario, wish.nodes, wish.pods)
     sides = {"this": sys.executable}
     if wish.other is not None:
         sides = {"other": str(wish.other.absolute()), **sides}

@@ -116,17 +116,7 @@ def _own_selectors(name: str) -> Document:
 
 def _rich(name: str) -> Document:
     """Own selectors as well as own requests, own node affinity, and what else pods may ask for."""
-    made = _own_selectors(name)
-    number = _number(name)
-    others = _of_kind("nodeaffinity", name), _of_kind("requests", name)
-    spec = made["spec"]
-    spec["affinity"] |= others[0]["spec"]["affinity"]
-    near = {"weight": 10, "podAffinityTerm": _term(ZONE, {"team": f"team-{number % 7}"})}
-    spec["affinity"]["podAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": [near]}
-    spec["containers"] = others[1]["spec"]["containers"]
-    key = f"dedicated-{number % 10}"
-    spec["tolerations"] = [{"key": key, "operator": "Exists", "effect": "NoSchedule"}]
-    return made
+    return _of_kind("rich", name)
 
 
 _DIFFERENT = ("labels", "requests", "nodeaffinity")

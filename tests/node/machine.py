@@ -144,17 +144,17 @@ class RuntimeNode:
 
     def start_containerd(self) -> None:
         """Starts it, and waits until it answers."""
-        self._start_runtime("containerd", SOCKET, nri=self.nri)
+        self._start_runtime("containerd", SOCKET, NRI_SOCKET if self.nri else "")
 
-    def _start_runtime(self, name: str, socket: str, *, nri: bool) -> None:
+    def _start_runtime(self, name: str, socket: str, nri_socket: str) -> None:
         config = self.folder / f"{name}.toml"
         text = _CONFIG.format(
             root=self.folder / name,
             state=Path(socket).parent,
             socket=socket,
             pause=PAUSE_IMAGE,
-            nri=NRI_SOCKET,
-            without_nri=str(not nri).lower(),
+            nri=nri_socket,
+            without_nri="false" if nri_socket else "true",
             registration=3 * self.request_seconds,
             request=self.request_seconds,
             cni=find_package("bridge").parent,
@@ -249,10 +249,10 @@ class RealNode(RuntimeNode):
         self.api = ApiServer(folder / "api", nursery)
         self._put_node()
 
-    def start_second_containerd(self) -> CriClient:
-        """One without NRI, beside the first."""
-        socket = "/run/second/containerd.sock"
-        self._start_runtime("second", socket, nri=False)
+    def start_another_containerd(self, name: str, *, nri: bool) -> CriClient:
+        """One beside the first, with an NRI socket that nobody connects to, or without NRI."""
+        socket = f"/run/{name}/containerd.sock"
+        self._start_runtime(name, socket, f"/run/{name}/nri.sock" if nri else "")
         self.import_images(socket)
         return CriClient(socket, Path("/run/logs"))
 

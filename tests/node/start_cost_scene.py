@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What hooks cost a container's start by NRI: ``python -m tests.node.start_cost_scene ORDER``.
 
-Two containerds, one without NRI, make a container each in turn, beside the same koordlet.
+Three containerds make a container each in turn, beside the same koordlet: one that it is a plugin
+of, one without a plugin, as containerd 2 comes, and one in which NRI is off.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tests.node.machine import RealNode
 from tests.node.scene import Pods, read
 from tests.node.start_times import Way, compared, in_turn
 
+WITHOUT_NRI, WITHOUT_PLUGIN, KOORDLET = "NRI off", "NRI, no plugin", "NRI, koordlet"
 _COMMAND = ["/bin/sleep", "100000"]
 _WARM = 3
 # What the kubelet asks for a batch pod, and what hooks make of it: with both alike, containers that
@@ -30,12 +32,16 @@ _ALIKE: dict[str, Any] = {
 def run(folder: Path, order: dict[str, Any]) -> dict[str, Any]:
     """Times, what koordlet spent, and that its hooks served the one and not the other."""
     node = RealNode(folder)
-    plain = node.start_second_containerd()
+    others = {
+        WITHOUT_PLUGIN: node.start_another_containerd("unplugged", nri=True),
+        WITHOUT_NRI: node.start_another_containerd("plain", nri=False),
+    }
     node.begin_koordlet("--feature-gates", "OOMScoreAdj=true", "-v", "2")
     node.wait_synchronized()
     pods = Pods(node)
+    clients = {**others, KOORDLET: node.cri}
     ways = {
-        name: _way(client, pods, name) for name, client in (("plain", plain), ("NRI", node.cri))
+        name: _way(client, pods, number) for number, (name, client) in enumerate(clients.items())
     }
     found: dict[str, Any] = {"shares": {name: _shares(node, way) for name, way in ways.items()}}
     in_turn(ways, _WARM, _COMMAND, **_ALIKE)
@@ -53,13 +59,13 @@ def run(folder: Path, order: dict[str, Any]) -> dict[str, Any]:
         1000 * idle / order["starts"], 2
     )
     found["calls"] = {name: count - calls[name] for name, count in _calls(node).items()}
-    found["milliseconds"] = compared(taken, "plain")
+    found["milliseconds"] = compared(taken, WITHOUT_PLUGIN)
     found["last calls"] = node.status()["runtime"]["calls"]
     return found
 
 
-def _way(client: CriClient, pods: Pods, name: str) -> Way:
-    pod = pods.batch(f"cost-{name.lower()}")
+def _way(client: CriClient, pods: Pods, number: int) -> Way:
+    pod = pods.batch(f"cost-{number}")
     return Way(client, client.run_pod(pod), pod)
 
 
@@ -72,8 +78,11 @@ def _shares(node: RealNode, way: Way) -> str:
 
 
 def _cpu(node: RealNode) -> dict[str, float]:
-    """Seconds, of the runtime with NRI, that without, and koordlet."""
-    programs = {"NRI": "containerd", "plain": "second", "koordlet": "koordlet"}
+    """Seconds, of each runtime and of koordlet."""
+    programs = {
+        KOORDLET: "containerd", WITHOUT_PLUGIN: "unplugged", WITHOUT_NRI: "plain",
+        "koordlet": "koordlet",
+    }  # fmt: skip
     return {name: node.cpu_seconds(program) for name, program in programs.items()}
 
 
