@@ -6,16 +6,18 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
+import subprocess
 from collections import Counter
 
 import pytest
 
 from benchmarks.peer import table
-from benchmarks.peer.arena import Run
+from benchmarks.peer.arena import Run, cpu_seconds
 from benchmarks.peer.nodes import MOST_CPUS, node
 from benchmarks.peer.rows import Row, Timetable
 from benchmarks.peer.scenarios import SCENARIOS
-from benchmarks.peer.sides import takes_part
+from benchmarks.peer.sides import Scheduler, takes_part
 from benchmarks.peer.turns import Turns
 from koord.api.protocol import keys
 
@@ -60,6 +62,27 @@ def test_what_a_scheduler_left_undone_is_in_its_line() -> None:
     first, second = table.lines(Row("basic", 1000, 100), runs, 100.0)
     assert first.split(" | ")[4] == "kube-scheduler (10 without an event)"
     assert second.split(" | ")[4] == "koord-scheduler (5 not bound)"
+
+
+def test_a_scheduler_that_ended_is_told_of() -> None:
+    ended = run(0)._replace(bound=0, events=0, ended=True)
+    runs = {table.KOORD: [run(50)], table.ORIGINAL: [ended]}
+    _, line = table.lines(Row("gangs", 1000, 100), runs, 100.0)
+    # There is nothing to hold against it.
+    assert line.split(" | ")[10:] == ["", " |"]
+    cell = f"{table.ORIGINAL} (100 not bound, its program ended in 1 of 1 runs)"
+    assert line.split(" | ")[4] == cell
+
+
+def test_whether_a_program_has_ended_is_seen_while_its_figures_can_still_be_read() -> None:
+    with subprocess.Popen(["sleep", "100"]) as process:
+        scheduler = Scheduler(process.pid)
+        assert not scheduler.ended()
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert scheduler.ended()
+        assert cpu_seconds(process.pid) >= 0
+        assert scheduler.ended()
 
 
 @pytest.mark.parametrize("name", ["gangs", "quota", "cpu-binding"])

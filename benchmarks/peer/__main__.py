@@ -135,6 +135,8 @@ class Comparison:
             text = f"{run.bound} of {run.wanted} bound, {run.per_second:.0f} pods/s"
             if run.events < run.bound:
                 text += f", {run.events} events"
+            if run.ended:
+                text += ", its program ended"
         spent = time.monotonic() - self._began
         print(f"[{spent:.0f} s] {what}: {text}", file=sys.stderr, flush=True)
 

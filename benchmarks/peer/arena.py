@@ -35,6 +35,8 @@ QUIET_SECONDS, QUIET_SHARE = 1.0, 0.05
 MOST_QUIET_SECONDS = 120.0
 # Without a newly bound pod for so long a run is given up.
 STALLED_SECONDS = 60.0
+# Meanwhile it is looked so often whether its scheduler has ended.
+_LOOK_SECONDS = 1.0
 
 
 class Run(NamedTuple):
@@ -53,6 +55,7 @@ class Run(NamedTuple):
         decision_seconds: the part of ``cpu_seconds`` that deciding took; NaN where the scheduler
             does not say.
         events: that the cluster got meanwhile.
+        ended: whether the scheduler's process ended before all pods were bound.
     """
 
     bound: int
@@ -65,6 +68,7 @@ class Run(NamedTuple):
     busy: Mapping[str, float]
     decision_seconds: float = float("nan")
     events: int = 0
+    ended: bool = False
 
 
 def cpu_seconds(process: int) -> float:
@@ -141,19 +145,25 @@ class Watcher:
                             version = event.resource_version
                         self.changed.set()
 
-    async def wait_for(self, keys: Iterable[str]) -> None:
-        """Waits until these are bound; gives up when nothing more happens."""
+    async def wait_for(self, keys: Iterable[str], process: Any = None) -> bool:
+        """Waits until these are bound, and says whether they are.
+
+        Gives up when nothing more happens, or the scheduler has ended, where it is given.
+        """
         left = set(keys)
+        stalled = time.monotonic() + STALLED_SECONDS
         while True:
             left.difference_update(self.bound)
             if not left:
-                return
+                return True
             self.changed.clear()
             try:
-                async with asyncio.timeout(STALLED_SECONDS):
+                async with asyncio.timeout(_LOOK_SECONDS):
                     await self.changed.wait()
+                stalled = time.monotonic() + STALLED_SECONDS
             except TimeoutError:
-                return
+                if time.monotonic() > stalled or (process is not None and process.ended()):
+                    return False
 
 
 async def create(client: Client, path: str, documents: list[Document]) -> dict[str, float]:
@@ -226,7 +236,7 @@ async def settle(client: Client, row: Row, process: Any) -> None:
             documents = [scenario.before(f"before-{number:06}") for number in range(count)]
             sent = await create(client, PODS, documents)
             if scenario.before_bound:
-                await watcher.wait_for(sent)
+                await watcher.wait_for(sent, process)
             else:
                 await asyncio.sleep(3.0)
     await quiet(process.pid, client)
@@ -238,7 +248,7 @@ async def measure(client: Client, row: Row, process: Any, others: dict[str, int]
     Args:
         client: of an API server with nodes.
         row: what to schedule.
-        process: its process id, and how to ask it for its decision seconds.
+        process: its process id, how to ask it for its decision seconds, and whether it has ended.
         others: process ids of what else works, by name.
     """
     async with Watcher(client) as watcher:
@@ -250,7 +260,7 @@ async def measure(client: Client, row: Row, process: Any, others: dict[str, int]
         documents = [row.scenario.pod(f"measured-{number:06}") for number in range(row.pods)]
         began = time.perf_counter()
         sent = await create(client, PODS, documents)
-        await watcher.wait_for(sent)
+        complete = await watcher.wait_for(sent, process)
         last = time.perf_counter() - began
         whole = machine_seconds() - whole
         worked = {name: cpu_seconds(pid) - worked[name] for name, pid in programs.items()}
@@ -265,4 +275,5 @@ async def measure(client: Client, row: Row, process: Any, others: dict[str, int]
         len(bound), row.pods, len(bound) / wall if wall else 0.0,
         percentile(waits, 0.5), percentile(waits, 0.99), used, used - worked[process.name],
         {name: seconds / last for name, seconds in worked.items()}, decided, events,
+        not complete and process.ended(),
     )  # fmt: skip

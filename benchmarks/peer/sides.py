@@ -52,6 +52,10 @@ class Scheduler:
         """CPU seconds that deciding has taken so far; NaN where it does not say."""
         return math.nan
 
+    def ended(self) -> bool:
+        """Whether its process has ended; what it used can still be read."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
 
 class KubeScheduler(Scheduler):
     """The stock one."""
@@ -115,6 +119,10 @@ class BindOnly(Scheduler):
         self._client = client
         self._next = itertools.cycle(range(nodes))
         self._waiting: asyncio.Queue[Pod] = asyncio.Queue()
+
+    def ended(self) -> bool:
+        """Never: it is this process."""
+        return False
 
     async def run(self) -> None:
         """Binds until cancelled."""

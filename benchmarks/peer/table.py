@@ -106,8 +106,9 @@ def text(row: Row, runs: Mapping[str, Sequence[Run]], most: float) -> str:
         spread = f"{min(rates):,.0f} to {max(rates):,.0f}"
         name = _SHORT.get(which, which)
         out.append(_TERMINAL.format(name, f"{_median(rates):,.0f}", spread, *waits, *used))
-        undone = _missing(runs[which])
-        out.append(f"    limited by {limit(runs[which], which, most)}{undone}")
+        out.append(f"    limited by {limit(runs[which], which, most)}")
+        if undone := _missing(runs[which]):
+            out.append(f"   {undone}")
         faster, used_by_ours = _ratios(runs[which], runs.get(KOORD, ()), which)
         if faster:
             out.append(f"    koord: {faster} its pods/s, {used_by_ours} of its CPU")
@@ -142,10 +143,10 @@ def _cpu(which: str, runs: Sequence[Run]) -> str:
 
 def _ratios(runs: Sequence[Run], ours: Sequence[Run], which: str) -> tuple[str, str]:
     """Of koord to a scheduler: of pods a second, and of CPU a pod."""
-    both = list(zip(runs, ours, strict=False))
+    both = [(one, other) for one, other in zip(runs, ours, strict=False) if one.bound]
     if which in (KOORD, BIND_ONLY) or not both:
         return "", ""
-    rates = [b.per_second / a.per_second for a, b in both if a.bound]
+    rates = [b.per_second / a.per_second for a, b in both]
     used = [_each(b, b.cpu_seconds) / _each(a, a.cpu_seconds) for a, b in both if a.cpu_seconds > 0]
     return f"{_median(rates):.2f}x", f"{_median(used):.2f}"
 
@@ -188,7 +189,9 @@ def _missing(runs: Sequence[Run]) -> str:
     """Pods that got no node, which makes rates say little, and those that nothing was said of."""
     left = sum(run.wanted - run.bound for run in runs)
     unsaid = sum(max(0, run.bound - run.events) for run in runs)
+    ended = sum(run.ended for run in runs)
     told = [f"{left:,} not bound"] * (left > 0) + [f"{unsaid:,} without an event"] * (unsaid > 0)
+    told += [f"its program ended in {ended} of {len(runs)} runs"] * (ended > 0)
     return f" ({', '.join(told)})" if told else ""
 
 
