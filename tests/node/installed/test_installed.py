@@ -153,7 +153,5 @@ def _is_defined(name: str) -> bool:
     return any(group in name for group in groups)
 
 
-def test_nothing_else_failed(seen: Any) -> None:
-    """But suppression before there was a sample."""
-    known = "expected a sample in the window"
-    assert [line for line in seen["logs"] if known not in line] == []
+def test_nothing_failed(seen: Any) -> None:
+    assert seen["logs"] == []

@@ -65,6 +65,41 @@ def test_a_shelf_reads_as_sorted_lists_do(
         assert (found.oldest_ms[row], found.newest_ms[row]) == (samples[0][0], samples[-1][0])
 
 
+@given(st.lists(st.one_of(ROUND, st.sampled_from(["drop", "clear", "resize"])), max_size=25))
+def test_labels_that_were_read_once_stay_as_they_were(
+    steps: list[tuple[int, dict[str, float | None]] | str],
+) -> None:
+    """Strategies look rows up anew when the list is another object, and only then."""
+    shelf, now = SeriesRings(8, lambda _: True), NOW
+    earlier: list[tuple[list[tuple[str, ...]], list[tuple[str, ...]]]] = []
+    for step in steps:
+        if step == "drop":
+            shelf.drop_silent(now - 1_000)
+        elif step == "clear":
+            shelf.clear()
+        elif step == "resize":
+            shelf.resize(5)
+        elif not isinstance(step, str):
+            now += step[0]
+            keys = tuple((name,) for name in step[1])
+            column = np.array([np.nan if v is None else v for v in step[1].values()], np.float64)
+            shelf.append(now, keys, column)
+        labels = shelf.rows(Window(0, now), (), ()).labels
+        earlier.append((labels, list(labels)))
+        assert all(read == then for read, then in earlier)
+
+
+def test_the_same_series_are_the_same_list() -> None:
+    """Then nobody looks rows up anew."""
+    cache = MetricCache()
+    put(cache, NOW, {"a": 1.0, "b": 2.0})
+    first = read(cache, NOW, NOW).labels
+    put(cache, NOW + 1000, {"b": 4.0, "a": 3.0})
+    assert read(cache, NOW, NOW + 1000).labels is first
+    put(cache, NOW + 2000, {"c": 5.0})
+    assert read(cache, NOW, NOW + 2000).labels is not first
+
+
 def test_worked_examples_of_the_report() -> None:
     cache = MetricCache()
     put(cache, NOW, {"a": 0.5})

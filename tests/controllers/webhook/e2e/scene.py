@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
@@ -19,6 +20,7 @@ from koord.controllers.manager.feature_gates import feature_gates
 from koord.controllers.webhook.app import WebhookApp
 from koord.controllers.webhook.certificates.certificate_keeper import MUTATING, VALIDATING
 from koord.controllers.webhook.certificates.certificate_store import SECRET
+from koord.controllers.webhook.certificates.webhook_configuration import TEMPLATE
 from koord.controllers.webhook.environment import WebhookEnvironment
 from koord.controllers.webhook.framework.admission_decision import ALLOWED, AdmissionDecision
 from koord.controllers.webhook.framework.admission_request import AdmissionRequest
@@ -87,12 +89,20 @@ class AdmissionScene:
             host="127.0.0.1", listen="127.0.0.1", port=0, writer="secret"
         )
 
-    async def install(self, failure_policy: str = "Ignore") -> None:
-        """The namespace and both configurations, as they are deployed."""
+    async def install(self, failure_policy: str = "Ignore", template: bool = False) -> None:
+        """The namespace and both configurations, as they are deployed.
+
+        Args:
+            failure_policy: of all entries.
+            template: whether they name their entries in an annotation already, as the chart's do.
+        """
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         await self.client.apply(namespace, force=True)
         documents = default_configurations(failure_policy=failure_policy)
         for kind, document in zip((MUTATING, VALIDATING), documents, strict=True):
+            if template:
+                entries = json.dumps(document["webhooks"])
+                document["metadata"].setdefault("annotations", {})[TEMPLATE] = entries
             await self.client.create(document, kind=kind)
 
     async def clear(self) -> None:

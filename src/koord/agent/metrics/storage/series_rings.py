@@ -44,6 +44,8 @@ class SeriesRings:
         self._newest_ms = _NEVER_MS
         # Rows that were asked for last, their ids, and whether every one has a ring.
         self._last: tuple[Keys, NDArray[np.int64], bool] = ((), _NO_IDS, True)
+        # Made anew when series change, never changed in place: whoever has read the list takes the
+        # same object for the same rows.
         self._sorted: tuple[list[Labels], NDArray[np.int64]] | None = None
 
     def __len__(self) -> int:
