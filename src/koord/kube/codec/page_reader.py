@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from copy import copy
 from datetime import datetime
+from functools import cache
 from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin
@@ -170,6 +171,7 @@ def _nothing(made: object) -> None:
     """Nothing is known of any object."""
 
 
+@cache
 def _is_scalar(kind: Any) -> bool:
     """Whether values of a type have no parts."""
     if hasattr(kind, "__metadata__"):
@@ -181,6 +183,7 @@ def _is_scalar(kind: Any) -> bool:
     return kind in _SCALARS or isinstance(kind, str)  # one text of a Literal
 
 
+@cache
 def _item_of(kind: Any) -> Any:
     """The struct type of a list's items; None where a type is no such list."""
     if hasattr(kind, "__metadata__"):
@@ -189,6 +192,7 @@ def _item_of(kind: Any) -> Any:
     return item if isinstance(item, type) and issubclass(item, msgspec.Struct) else None
 
 
+@cache
 def _is_plain(kind: Any) -> bool:
     """Whether a type is a struct that its fields, in their order, make."""
     if not isinstance(kind, type) or not issubclass(kind, msgspec.Struct):

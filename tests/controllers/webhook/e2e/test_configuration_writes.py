@@ -20,7 +20,8 @@ from tests.real.plane import RealControlPlane
 
 ROUNDS = 20
 _COUNT = re.compile(
-    r'^apiserver_request_total\{.*resource="(\w+)webhookconfigurations".*verb="PUT".*\} (\d+)$', re.M
+    r'^apiserver_request_total\{.*resource="(\w+)webhookconfigurations".*verb="PUT".*\} (\d+)$',
+    re.M,
 )
 
 
