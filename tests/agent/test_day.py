@@ -136,6 +136,6 @@ def test_a_seed_says_what_is_written(
     version: Version, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("koord.agent.executor.startup.NativeCgroupFiles", PlantFiles)
-    told = [play(tmp_path / name, version, 7, 2, calm, step=120).deeds for name in ("a", "b")]
+    told = [play(tmp_path / name, version, 7, 1, calm, step=120).deeds for name in ("a", "b")]
     assert told[0] == told[1]
     assert len(told[0]) > 10

@@ -165,8 +165,9 @@ def test_each_loop_fails_alone(tmp_path: Path, version: Version) -> None:
     watched(tmp_path, version, story)
 
 
-@pytest.mark.parametrize("version", Version, ids=["v1", "v2"])
-def test_a_loop_that_never_begins_keeps_no_other_from_it(tmp_path: Path, version: Version) -> None:
+def test_a_loop_that_never_begins_keeps_no_other_from_it(tmp_path: Path) -> None:
+    """Each in an agent of its own; that loops of both versions are the same is seen above."""
+    version = Version.V2
     running: dict[str, int] = {}
 
     async def healthy(made: Watched, before: set[asyncio.Task[None]]) -> None:

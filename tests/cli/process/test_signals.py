@@ -21,6 +21,7 @@ import typer
 
 from koord.cli import main
 from koord.controlplane.credentials import kubeconfig
+from tests.cli.process.used_cpu import ResultSeconds, cpu_seconds
 
 ROOT = Path(__file__).resolve().parents[3]
 OPENB = ROOT / "examples" / "openb"
@@ -85,11 +86,6 @@ def says(_: Scene, process: subprocess.Popen[bytes]) -> bool:
     return bool(process.stdout.readline())
 
 
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def computes(seconds: float) -> Ready:
     """It has had so much CPU, or is done."""
 
@@ -100,20 +96,11 @@ def computes(seconds: float) -> Ready:
 
 
 def keeps_results(seconds: float) -> Ready:
-    """It has had so much CPU since it began what it can show a part of.
-
-    From there on it catches SIGALRM (``koord.cli.process.signals``); to read its input, however
-    long that takes on a machine, does not count.
-    """
-    began: dict[int, float] = {}
+    """It has had so much CPU since it began what it can show a part of."""
+    of_results = ResultSeconds()
 
     def check(_: Scene, process: subprocess.Popen[bytes]) -> bool:
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        caught = int(status.partition("SigCgt:")[2].split(maxsplit=1)[0], 16)
-        if not caught >> signal.SIGALRM - 1 & 1:
-            return False
-        used = cpu_seconds(process.pid)
-        return used - began.setdefault(process.pid, used) >= seconds
+        return of_results.of(process.pid) >= seconds
 
     return check
 
