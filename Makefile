@@ -7,6 +7,8 @@ CPP_BUILD ?= build/cpp
 JOBS ?= $(shell nproc)
 # One more than there are processors: about every fifth second of a test is waited for.
 WORKERS ?= $(shell expr $(JOBS) + 1)
+# What took longest, where a log is kept.
+DURATIONS := $(if $(CI),--durations=40 --durations-min=2)
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
@@ -23,7 +25,7 @@ install_locked = $(PIP) install $(1) || { \
 
 BUILD_NEEDS := "scikit-build-core>=0.10" "pybind11>=2.13" "cython>=3.0" "setuptools-scm>=8.1"
 
-.PHONY: demo test test-dashboards test-python test-cpp test-real build-real test-vm test-scenes test-guest test-node lint bench peer peer-bundle test-original test-moving soak fuzz fuzz-native images test-images wheels release-dry-run clean setup-ci install install-test install-lint compiler-cache lock newest
+.PHONY: demo test test-dashboards test-examples test-python test-cpp test-real build-real test-vm test-scenes test-guest test-node lint bench peer peer-bundle test-original test-moving soak fuzz fuzz-native images test-images wheels release-dry-run clean setup-ci install install-test install-lint compiler-cache lock newest
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -66,7 +68,11 @@ demo: install
 test: test-python test-cpp
 
 test-python: install-test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q $(DURATIONS)
+
+# Twice the examples of property tests that `make test` takes.
+test-examples: install-test
+	KOORD_PROFILE=ci $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q -m hypothesis
 
 test-cpp:
 	cmake -S . -B $(CPP_BUILD) -DKOORD_TESTS=ON -DKOORD_BENCH=ON -DKOORD_WERROR=ON >/dev/null
@@ -78,7 +84,7 @@ test-cpp:
 # files at a time, each worker with control planes of its own: a server is waited for more than it
 # works. Long files first, in the order that tests/real gives.
 test-real: build-real
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -q -m real $(REAL_TESTS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -q -m real $(DURATIONS) $(REAL_TESTS)
 
 # Where what is marked `real` stands: to read all others as well takes a worker 15 s. Whatever collects
 # one that stands elsewhere (tests/real/fixtures.py) fails.

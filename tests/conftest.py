@@ -10,8 +10,11 @@ import os
 import shutil
 import tarfile
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,21 +29,40 @@ os.environ.setdefault("WEBHOOK_PORT", "0")
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Derandomised: a failure seen once is seen again. `make soak` explores with fresh seeds.
+# Derandomised: a failure seen once is seen again. `make test-examples` takes twice as many, and
+# `make soak` explores with fresh seeds.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("dev", max_examples=100, derandomize=True, **_COMMON)
+settings.register_profile("dev", max_examples=50, derandomize=True, **_COMMON)
+settings.register_profile("ci", max_examples=100, derandomize=True, **_COMMON)
 settings.register_profile("soak", max_examples=50_000, **_COMMON)
 settings.load_profile(os.environ.get("KOORD_PROFILE", "dev"))
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """All modules and ten thousand tests stay: the collector does not look at them again.
 
     That would be a second each time, and tests that count what is left behind look often.
     """
     with collection_paused():
+        _import_share(session.config)
         return (yield)
+
+
+def _import_share(config: pytest.Config) -> None:
+    """Of several workers that read all tests each begins with other files.
+
+    In a new checkout all of them would rewrite the assertions of the same file at the same time, a
+    quarter of a minute each; so most are found as another has left them.
+    """
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if worker is None or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for path in sorted((ROOT / "tests").rglob("test_*.py"))[number::count]:
+        # What keeps one from being imported is told by whoever collects it.
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 # After so many tests what is left of them, as caches and modules, is no longer looked at either.

@@ -10,6 +10,6 @@ def examples(share: float) -> int:
     """A share of the profile's examples, so that a soak explores more here as everywhere.
 
     Args:
-        share: above 0, at most 1; of the 100 of the profile ``dev``, so many percent.
+        share: above 0, at most 1; of the 50 of the profile ``dev``, or the 100 of ``ci``.
     """
     return max(1, round(share * settings.default.max_examples))

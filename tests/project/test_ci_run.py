@@ -35,7 +35,8 @@ touch native
 """
 BESIDE = ["test-guest", "build-real", "native"]
 STEPS = [
-    "compiler-cache", "install-lint", "test", "lint", "test-scenes", "test-real", "bench",
+    "compiler-cache", "install-lint", "test", "lint", "test-scenes", "test-examples", "test-real",
+    "bench",
 ]  # fmt: skip
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -86,8 +87,9 @@ def test_all_steps_pass_and_what_is_beside_others_is_shown(run: Run, tmp_path: P
 @pytest.mark.parametrize(
     ("fails", "last"),
     [
-        ("test", "test"), ("lint", "lint"), ("test-guest", "test-scenes"),
-        ("build-real", "test-scenes"), ("test-real", "test-real"), ("native", "test-real"),
+        ("test", "test"), ("lint", "lint"), ("test-examples", "test-examples"),
+        ("test-guest", "test-examples"), ("build-real", "test-examples"),
+        ("test-real", "test-real"), ("native", "test-real"),
         ("bench", "bench"),
     ],
 )  # fmt: skip
