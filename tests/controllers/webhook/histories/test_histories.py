@@ -80,12 +80,12 @@ def _certificates_at_once(patch: pytest.MonkeyPatch) -> None:
     ("mutant", "first"),
     [
         (_parents_unconditionally, 2),
-        (_charges_unconditionally, 6),
-        (_charges_forgotten, 6),
+        (_charges_unconditionally, 5),
+        (_charges_forgotten, 1),
         (_without_patches, 1),
         (_without_translation, 2),
         (_suffixes_again, 1),
-        (_certificates_at_once, 2),
+        (_certificates_at_once, 0),
     ],
 )
 def test_histories_find_what_is_wrong(
