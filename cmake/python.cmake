@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two modules: wire (Cython; quantity and cpuset, what koord.api needs, no NumPy) and core
-# (pybind11; every other kernel, one binding file each).
+# Three modules: wire (Cython; quantity and cpuset, what koord.api needs, no NumPy), core (pybind11;
+# what one machine needs, one binding file a kernel) and cluster (the same for what only whoever
+# decides over many machines needs).
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
 # Where another machine's modules are compiled, the interpreter here has another suffix than theirs.
 if(CMAKE_CROSSCOMPILING AND SKBUILD_SOABI)
@@ -9,11 +10,13 @@ endif()
 find_package(pybind11 CONFIG REQUIRED)
 set(NATIVE ${CMAKE_CURRENT_SOURCE_DIR}/src/koord/_native)
 
-file(GLOB CORE_SOURCES CONFIGURE_DEPENDS ${NATIVE}/core*.cpp)
-# NO_EXTRAS: link-time optimisation of thin bindings costs a minute and gains nothing.
-pybind11_add_module(core MODULE NO_EXTRAS ${CORE_SOURCES})
-target_link_libraries(core PRIVATE koord)
-koord_target_flags(core)
+foreach(module core cluster)
+  file(GLOB SOURCES CONFIGURE_DEPENDS ${NATIVE}/${module}*.cpp)
+  # NO_EXTRAS: link-time optimisation of thin bindings costs a minute and gains nothing.
+  pybind11_add_module(${module} MODULE NO_EXTRAS ${SOURCES} ${NATIVE}/bindings.cpp)
+  target_link_libraries(${module} PRIVATE koord)
+  koord_target_flags(${module})
+endforeach()
 
 file(GLOB WIRE_PARTS CONFIGURE_DEPENDS ${NATIVE}/wire*.pyx ${NATIVE}/*.pxd ${NATIVE}/*.pxi)
 set(WIRE_CPP ${CMAKE_CURRENT_BINARY_DIR}/wire.cpp)
@@ -27,4 +30,4 @@ target_link_libraries(wire PRIVATE koord)
 target_compile_options(wire PRIVATE -w -ffp-contract=off -fvisibility=hidden)
 koord_harden(wire)
 
-install(TARGETS core wire LIBRARY DESTINATION koord/_native COMPONENT python)
+install(TARGETS core cluster wire LIBRARY DESTINATION koord/_native COMPONENT python)

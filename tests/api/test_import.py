@@ -12,7 +12,10 @@ import pytest
 
 import koord.api
 
-HEAVY = ("aiohttp", "kubernetes", "numpy", "yaml", "typer", "rich", "koord._native.core")
+HEAVY = (
+    "aiohttp", "kubernetes", "numpy", "yaml", "typer", "rich", "koord._native.core",
+    "koord._native.cluster",
+)  # fmt: skip
 
 
 def _run(code: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from koord._native import core
+from koord._native.cluster import placement as native
 from koord.kernels import numa
 from koord.kernels.cgroup import Reader
 from koord.kernels.cgroup_parse import Version
@@ -122,7 +122,7 @@ def test_a_replay_takes_placers_of_its_table_only() -> None:
     table, fragmentation = cluster()
     stranger = Placer(cluster()[0], "fit")
     with pytest.raises(ValueError, match="expected one of the replay's table"):
-        core.placement.Replay(table.native, stranger.native, fragmentation.native)
+        native.Replay(table.native, stranger.native, fragmentation.native)
 
 
 def test_a_resource_is_named_by_text() -> None:

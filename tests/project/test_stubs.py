@@ -14,6 +14,9 @@ import koord._native
 
 FOLDER = Path(__file__).resolve().parents[2] / "src/koord/_native"
 STUBS = sorted(FOLDER.rglob("*.pyi"))
+OF_KERNELS = ("cluster", "core")
+"""Modules that have a submodule a kernel."""
+NATIVE = ("", None, *(f"koord._native.{name}" for name in OF_KERNELS))
 # What pybind11 gives every enumeration.
 MEMBER = {"name", "value"}
 
@@ -22,7 +25,7 @@ def module_of(stub: Path) -> ModuleType:
     words = stub.relative_to(FOLDER).with_suffix("").parts
     module: ModuleType = import_module(f"koord._native.{words[0]}")
     for word in words[1:]:
-        # The submodules of core are attributes: no finder knows them.
+        # Submodules are attributes: no finder knows them.
         module = module if word == "__init__" else getattr(module, word)
     return module
 
@@ -42,7 +45,7 @@ def declared(body: list[ast.stmt]) -> dict[str, list[ast.stmt]]:
                 | ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() | ast.UnaryOp())
             ):
                 names[name] = []
-            case ast.ImportFrom(module=("" | "koord._native.core" | None), names=imported):
+            case ast.ImportFrom(module=module, names=imported) if module in NATIVE:
                 names |= {alias.name: [] for alias in imported if alias.asname}
     return {name: inside for name, inside in names.items() if not name.startswith("_")}
 
@@ -62,10 +65,12 @@ def own(kind: type) -> set[str]:
 
 
 def test_every_compiled_module_has_a_stub() -> None:
-    core = import_module("koord._native.core")
-    stubbed = {path.stem for path in (FOLDER / "core").glob("*.pyi")} - {"__init__"}
-    assert stubbed == {name for name in public(core) if isinstance(getattr(core, name), ModuleType)}
-    assert len(STUBS) == len(stubbed) + 2
+    stubs = {FOLDER / "wire.pyi"}
+    for name in OF_KERNELS:
+        module = import_module(f"koord._native.{name}")
+        kernels = {one for one in public(module) if isinstance(getattr(module, one), ModuleType)}
+        stubs |= {FOLDER / name / f"{one}.pyi" for one in ("__init__", *kernels)}
+    assert set(STUBS) == stubs
     assert koord._native.__doc__
 
 

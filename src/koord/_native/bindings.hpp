@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// One registration function a kernel, each in its own core_<kernel>.cpp.
+// What both modules are made with, and one registration function a kernel, each in its own
+// core_<kernel>.cpp or cluster_<kernel>.cpp.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
+#include <span>
+
 namespace koord::python {
+
+struct Kernel {
+  const char* name;
+  const char* doc;
+  void (*add)(pybind11::module_&);
+};
+
+// A submodule a kernel, and the translation of libkoord's errors in their functions.
+void define_kernels(pybind11::module_& m, std::span<const Kernel> kernels);
 
 void register_topology(pybind11::module_& m);
 void register_numa(pybind11::module_& m);

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from koord._native.core import numa as _native
+from koord._native.cluster import numa as _native
 from koord.kernels._numa_types import (
     Amounts,
     CpuBinding,
@@ -22,7 +22,7 @@ from koord.kernels._numa_types import (
 )
 
 if TYPE_CHECKING:
-    from koord._native.core.numa import Column
+    from koord._native.cluster.numa import Column
 
 _CPU = "cpu"
 _NO_ROW: Mapping[str, int] = {}

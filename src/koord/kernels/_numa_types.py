@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import TypeVar, overload
 
-from koord._native.core import numa as _native
+from koord._native.cluster import numa as _native
 
 Amounts = Mapping[int, Mapping[str, int]]
 

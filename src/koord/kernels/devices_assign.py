@@ -17,7 +17,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from koord._native.core import devices as _native
+from koord._native.cluster import devices as _native
 from koord.kernels.devices import DeviceTable, Strategy
 
 Holding = tuple[int, Sequence[int]]

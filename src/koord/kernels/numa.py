@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from koord._native.core import numa as _native
+from koord._native.cluster import numa as _native
 from koord.kernels._numa_table import Frame, ZoneTable
 from koord.kernels._numa_types import (
     EXCLUSIVES,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from koord._native.core import placement as _native
+from koord._native.cluster import placement as _native
 from koord.kernels.devices import Device, Fragmentation, amounts, mask, minors
 
 GPU_MILLI = 1000

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from koord._native.core import placement as _native
+from koord._native.cluster import placement as _native
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

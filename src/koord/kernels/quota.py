@@ -24,8 +24,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from koord._native.core import quota as _quota
-from koord._native.core.quota import Charge, Figure
+from koord._native.cluster import quota as _quota
+from koord._native.cluster.quota import Charge, Figure
 from koord.kernels.quota_report import Decision, Explanation, Round, Share, Verdict
 
 __all__ = [

@@ -3,19 +3,7 @@ from koord._native.core import (
     cgroup as cgroup,
 )
 from koord._native.core import (
-    devices as devices,
-)
-from koord._native.core import (
     histogram as histogram,
-)
-from koord._native.core import (
-    numa as numa,
-)
-from koord._native.core import (
-    placement as placement,
-)
-from koord._native.core import (
-    quota as quota,
 )
 from koord._native.core import (
     resctrl as resctrl,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pybind11/stl.h>
 
+#include "cluster_devices.hpp"
 #include "columns.hpp"
-#include "core_devices.hpp"
 #include "koord/devices_assign.hpp"
 
 namespace py = pybind11;

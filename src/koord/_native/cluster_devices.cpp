@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core_devices.hpp"
+#include "cluster_devices.hpp"
 
 #include <pybind11/stl.h>
 

@@ -5,7 +5,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from koord._native.core.devices import Device, FragmentationMeasure
+from koord._native.cluster.devices import Device, FragmentationMeasure
 
 class Node:
     def __init__(
