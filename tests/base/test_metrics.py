@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 
 import pytest
 
@@ -71,6 +72,40 @@ def test_histograms_take_their_buckets() -> None:
     text = registry.expose()
     assert b'koord_wait_seconds_bucket{le="1.0"} 1.0' in text
     assert b"koord_depth 7.0" in text
+
+
+def test_exposing_takes_little_more_than_the_text() -> None:
+    pytest.importorskip("prometheus_client")
+    registry = metrics.registry()
+    for name in ("a", "b", "c"):
+        gauge = registry.gauge(name, "of many pods", ("pod", "container", "kind"))
+        for row in range(1000):
+            gauge.labels(f"pod-{row}", f"containerd://{row}", "some").set(row)
+    text = registry.expose()
+    tracemalloc.start()
+    try:
+        assert registry.expose() == text
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 3 * len(text)
+
+
+def test_samples_of_a_gauge_are_a_sequence() -> None:
+    core = pytest.importorskip("prometheus_client.core")
+    from koord.base.metric_types.gauge import Gauge
+
+    gauge = Gauge("depth", "doc", ("queue",))
+    for row in range(3):
+        gauge.labels(str(row)).set(row)
+    (family,) = gauge.collect()
+    samples = [core.Sample("depth", {"queue": str(row)}, float(row)) for row in range(3)]
+    assert list(family.samples) == samples
+    assert family.samples[1:] == samples[1:]
+    assert [family.samples[at] for at in (0, -1)] == [samples[0], samples[-1]]
+    assert len(family.samples) == 3
+    with pytest.raises(IndexError):
+        family.samples[3]
 
 
 def test_without_the_package_metrics_keep_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,22 +130,24 @@ class _PrometheusRegistry:
         self._described.append(MetricDescription(name, kind, doc, tuple(labels)))
 
     def expose(self, chosen: Callable[[str], bool] = bool) -> bytes:
-        text: bytes = self._client.generate_latest(_Chosen(self._registry, chosen))
-        return text
+        families = (one for one in self._registry.collect() if chosen(one.name))
+        # One at a time: the lines of all together take several times the text that they become,
+        # which a process that is small keeps forever.
+        return b"".join(self._client.generate_latest(_Alone(one)) for one in families)
 
     def descriptions(self) -> list[MetricDescription]:
         return list(self._described)
 
 
-class _Chosen:
-    """Those metrics of a registry whose names are chosen."""
+class _Alone:
+    """A registry of one family."""
 
-    def __init__(self, registry: Any, chosen: Callable[[str], bool]) -> None:
-        self._registry, self._chosen = registry, chosen
+    def __init__(self, family: Any) -> None:
+        self._family = family
 
     def collect(self) -> Iterator[Any]:
-        """The families, in the registry's order."""
-        return (family for family in self._registry.collect() if self._chosen(family.name))
+        """That one."""
+        yield self._family
 
 
 class _NullMetric:

@@ -7,10 +7,11 @@ keeps two kilobytes for each. What is exposed is the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,9 +98,43 @@ class Gauge:
         family = GaugeMetricFamily(self._name, self._doc, labels=self._labels)
         with self._lock:
             held = list(self._values.items())
-        for values, value in held:
-            family.add_metric(values, value)
+        samples: Any = GaugeSamples(self._name, self._labels, held)
+        family.samples = samples
         yield family
+
+
+class GaugeSamples(Sequence[Sample]):
+    """The samples of a gauge, each made when it is looked at: one is larger than its line of text.
+
+    Args:
+        name: of the gauge.
+        labels: their names.
+        held: label values and the value of each child.
+    """
+
+    def __init__(
+        self, name: str, labels: tuple[str, ...], held: list[tuple[tuple[str, ...], float]]
+    ) -> None:
+        self._name, self._labels, self._held = name, labels, held
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Sample]:
+        name, labels = self._name, self._labels
+        for values, value in self._held:
+            yield Sample(name, dict(zip(labels, values, strict=True)), value)
+
+    @overload
+    def __getitem__(self, at: int) -> Sample: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Sample]: ...
+
+    def __getitem__(self, at: int | slice) -> Sample | list[Sample]:
+        if isinstance(at, slice):
+            return list(GaugeSamples(self._name, self._labels, self._held[at]))
+        return self[at : at + 1 or None][0]
 
 
 class GaugeChild:
