@@ -193,12 +193,12 @@ class Agent:
         options, machine, around = self.options, self.machine, self._services
         by_name = f"metadata.name={options.node_name}"
         self._topologies = Informer(
-            around.client, NodeResourceTopology, field_selector=by_name,
+            around.client, NodeResourceTopology, field_selector=by_name, share=False,
             supervisor=self.supervisor, metrics=self._watches,
         )  # fmt: skip
         self._devices = Informer(
-            around.client, Device, field_selector=by_name, supervisor=self.supervisor,
-            metrics=self._watches,
+            around.client, Device, field_selector=by_name, share=False,
+            supervisor=self.supervisor, metrics=self._watches,
         )  # fmt: skip
         reports_topology = self.gates.enabled("NodeTopologyReport")
         self.topology = TopologyReporter(
