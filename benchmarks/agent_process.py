@@ -100,6 +100,8 @@ def measure(
     port = free_port()
     api = cluster(folder, nursery, held, documents)
     python = {**os.environ, "PYTHONOPTIMIZE": str(told.optimize or "")}
+    # With it modules are compiled at every start, and running twice is of no use.
+    python.pop("PYTHONDONTWRITEBYTECODE", None)
     pid = held.enter_context(koordlet(folder, api, tree, port, python))
     wait_until("the agent is ready", 180, lambda: answers(port))
     time.sleep(told.settle)

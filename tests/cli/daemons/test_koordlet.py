@@ -211,6 +211,23 @@ def test_the_page_on_compatibility_has_every_flag_and_gate() -> None:
         assert gate.doc.startswith("no effect: ") is not gate.effect, name
 
 
+_MODULES = """
+import pkgutil, sys
+from importlib import import_module
+import koord.agent, koord.cli.daemons.koordlet
+for found in pkgutil.walk_packages(koord.agent.__path__, "koord.agent."):
+    import_module(found.name)
+print("koord._native.core" in sys.modules, "koord._native.cluster" in sys.modules)
+"""
+
+
+def test_an_agent_loads_no_kernel_of_a_cluster() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", _MODULES], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.split() == ["True", "False"]
+
+
 _CONTEXTS = """
 import os, ssl, sys
 from koord.cli.daemons.koordlet import _without_authorities
