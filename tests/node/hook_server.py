@@ -25,7 +25,7 @@ class StandInHookServer(grpc.GenericRpcHandler):  # type: ignore[misc]
         resources: fields over a container's, by the pod's name.
         environment: variables over a container's, by the pod's name.
         delay_seconds: before an answer.
-        answered: how many calls were answered.
+        answered: how many calls were answered while who called still waited.
         raw: bytes in place of an answer.
         requests: stage and request of each call.
     """
@@ -69,15 +69,15 @@ class StandInHookServer(grpc.GenericRpcHandler):  # type: ignore[misc]
         service, _, method = handler_call_details.method.strip("/").partition("/")
         assert service == SERVICE
         stage = method.removesuffix("Hook")
-        return grpc.unary_unary_rpc_method_handler(lambda raw, _: self._answer(stage, raw))
+        return grpc.unary_unary_rpc_method_handler(lambda raw, call: self._answer(stage, raw, call))
 
-    def _answer(self, stage: str, raw: bytes) -> bytes:
+    def _answer(self, stage: str, raw: bytes, call: Any) -> bytes:
         pod_stage = stage in POD_STAGES
         kind = "PodSandbox" if pod_stage else "ContainerResource"
         request = getattr(HOOKS, f"{kind}HookRequest").FromString(raw)
         self.requests.append((stage, request))
         time.sleep(self.delay_seconds)
-        self.answered += 1
+        self.answered += call.is_active()
         if self.raw is not None:
             return self.raw
         if pod_stage:
