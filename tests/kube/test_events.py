@@ -478,18 +478,18 @@ def test_names_are_unique_even_when_the_wall_clock_goes_back() -> None:
     assert len(run_virtual(whole()).objects) == 5
 
 
-@pytest.mark.parametrize("server", BOTH)
-def test_a_server_takes_events_and_counts_them_up(server: str, tmp_path: Path) -> None:
+def served(
+    server: str, folder: Path, tell: Callable[[Client, EventRecorder], Any], **options: Any
+) -> list[Event]:
+    """Runs a recorder beside a server of its own; the events of it that are there in the end."""
+
     async def whole(kubeconfig: Path) -> list[Event]:
         transport = HttpTransport(load_cluster_config(kubeconfig))
         try:
-            client = Client(transport)
+            client = Client(transport, **options)
             recorder = EventRecorder(client, "koord-test", host="here")
             task = asyncio.create_task(recorder.run())
-            pod = ObjectReference(kind="Pod", namespace="default", name="web-0", api_version="v1")
-            for _ in range(3):
-                recorder.event(pod, "Warning", "FailedScheduling", "0/3 nodes fit")
-            recorder.event(NODE, "Normal", "Registered", "here")
+            await tell(client, recorder)
             await asyncio.sleep(0)
             task.cancel()
             await asyncio.wait({task})
@@ -498,38 +498,36 @@ def test_a_server_takes_events_and_counts_them_up(server: str, tmp_path: Path) -
             await transport.close()
         return [event for event in found.items if event.source.component == "koord-test"]
 
-    with started(server, tmp_path) as plane:
-        found = asyncio.run(whole(plane.kubeconfig))
+    with started(server, folder) as plane:
+        return asyncio.run(whole(plane.kubeconfig))
+
+
+def of_pod(name: str) -> ObjectReference:
+    return ObjectReference(kind="Pod", namespace="default", name=name, api_version="v1")
+
+
+@pytest.mark.parametrize("server", BOTH)
+def test_a_server_takes_events_and_counts_them_up(server: str, tmp_path: Path) -> None:
+    async def tell(_: Client, recorder: EventRecorder) -> None:
+        for _ in range(3):
+            recorder.event(of_pod("web-0"), "Warning", "FailedScheduling", "0/3 nodes fit")
+        recorder.event(NODE, "Normal", "Registered", "here")
+
+    found = served(server, tmp_path, tell)
     told = sorted((event.involved_object.kind, event.reason, event.count) for event in found)
     assert told == [("Node", "Registered", 1), ("Pod", "FailedScheduling", 3)]
 
 
 @pytest.mark.parametrize("server", BOTH)
 def test_a_server_takes_events_in_one_go(server: str, tmp_path: Path) -> None:
-    async def events_of(kubeconfig: Path) -> list[Event]:
-        transport = HttpTransport(load_cluster_config(kubeconfig))
-        try:
-            client = Client(transport, requests_per_second=None)
-            assert client.pipelines(Event)
-            recorder = EventRecorder(client, "koord-test")
-            task = asyncio.create_task(recorder.run())
-            for _ in range(2):
-                for at in range(70):
-                    name = f"web-{at}"
-                    pod = ObjectReference(
-                        kind="Pod", namespace="default", name=name, api_version="v1"
-                    )
-                    recorder.event(pod, "Normal", "Scheduled", f"assigned {name}")
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait({task})
-            found = await client.list(Event, namespace="default")
-        finally:
-            await transport.close()
-        return [event for event in found.items if event.source.component == "koord-test"]
+    async def tell(client: Client, recorder: EventRecorder) -> None:
+        assert client.pipelines(Event)
+        for _ in range(2):
+            for at in range(70):
+                recorder.event(of_pod(f"web-{at}"), "Normal", "Scheduled", f"assigned web-{at}")
+            await asyncio.sleep(0)
 
-    with started(server, tmp_path) as plane:
-        found = asyncio.run(events_of(plane.kubeconfig))
+    found = served(server, tmp_path, tell, requests_per_second=None)
     told = sorted((event.involved_object.name, event.message, event.count) for event in found)
     assert told == sorted((f"web-{at}", f"assigned web-{at}", 2) for at in range(70))
 

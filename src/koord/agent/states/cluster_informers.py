@@ -59,7 +59,7 @@ class ClusterStates:
     ) -> None:
         self._supervisor = supervised = supervisor or Supervisor("states")
         more: dict[str, Any] = {"supervisor": supervised, "metrics": metrics or InformerMetrics()}
-        # One object has none to share parts with; what looks for them takes 0.2 MiB a kind.
+        # One object has none to share parts with: no tables are kept to look for them.
         alone = {"field_selector": f"metadata.name={node_name}", "share": False, **more}
         self._store = store
         self._layout = layout
