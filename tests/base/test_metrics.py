@@ -49,6 +49,21 @@ def test_counters_show_what_the_package_shows() -> None:
     assert _counted(ours) == {line for line in text if "_created" not in line}
 
 
+def test_gauges_show_what_the_package_shows() -> None:
+    """Several in a registry, each written by itself, are the text of all of them in one go."""
+    prometheus_client = pytest.importorskip("prometheus_client")
+    ours, theirs = metrics.registry(), prometheus_client.CollectorRegistry()
+    children = {"depth": [(), ()], "usage": [("web-0", 'a "b"'), ("web\n1", "c\\d"), ("", "é")]}
+    for name, values in children.items():
+        labels = ("pod", "container")[: len(values[0])]
+        mine = ours.gauge(name, "what is measured", labels)
+        other = prometheus_client.Gauge(name, "what is measured", labels, registry=theirs)
+        for number, each in enumerate(values):
+            (mine.labels(*each) if each else mine).set(number / 3)
+            (other.labels(*each) if each else other).set(number / 3)
+    assert ours.expose() == prometheus_client.generate_latest(theirs)
+
+
 def test_a_counter_begins_anew() -> None:
     pytest.importorskip("prometheus_client")
     registry = metrics.registry()
