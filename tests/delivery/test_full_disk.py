@@ -42,7 +42,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_containers_are_made_and_kept_once_there_is_room(seen: Any) -> None:
     found = seen["proxy_store"]
     assert found["made"] == ["c0", "c1", "c2"]
-    assert (found["told"], found["left"]) == (_FULL, {})
+    assert (found["told"], found["left"]) == (_FULL, [])
     assert found["kept"] == ["pods/s0.pod", "pods/s1.pod", "pods/s2.pod"]
     # Once, however often it was tried.
     assert seen["log"].count("pods are not kept on disk") == 1
