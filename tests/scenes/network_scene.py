@@ -36,10 +36,11 @@ from koord.base.clock import SystemClock
 from koord.kernels.cgroup import Base, Hierarchy
 from koord.kernels.cgroup_parse import Version
 from tests.agent.hooks.build import options, pod, snapshot
-from tests.scenes import capabilities
+from tests.scenes import capabilities, own_cgroups
 
 FAR, PORT = "192.0.2.2", 5001
 LINK = "uplink"
+_PREFIX = "koord-scene"
 TOTAL, BE_LIMIT, OWN_LIMIT = 400_000_000, 40_000_000, 8_000_000
 SLO = {
     "systemStrategy": {"totalNetworkBandwidth": str(TOTAL)},
@@ -224,27 +225,39 @@ def _until(check: Callable[[], bool]) -> None:
 
 @contextlib.contextmanager
 def _net_cls() -> Iterator[str]:
-    """The hierarchy net_cls in a folder as of cgroup v1, with those that share it elsewhere."""
+    """A root as of cgroup v1 whose net_cls, with those that share it, is an own directory of it.
+
+    The hierarchy is the whole machine's, whoever mounts it: what a killed run left in it stays.
+    """
     rows = [line.split() for line in Path("/proc/cgroups").read_text("ascii").splitlines()]
     own = next((row[1] for row in rows if row[0] == "net_cls"), "0")
     names = ",".join(row[0] for row in rows if row[1] == own != "0") or "net_cls"
     with tempfile.TemporaryDirectory() as root:
-        place = f"{root}/net_cls"
-        Path(place).mkdir()
-        sh(f"mount -t cgroup -o {names} none {place}")
+        whole, place = Path(root, "hierarchy"), Path(root, "net_cls")
+        for each in (whole, place):
+            each.mkdir()
+        sh(f"mount -t cgroup -o {names} none {whole}")
         try:
-            yield root
+            with _own(whole) as own:
+                sh(f"mount --bind {own} {place}")
+                try:
+                    yield root
+                finally:
+                    sh(f"umount {place}")
         finally:
-            sh(f"umount {place}")
+            sh(f"umount {whole}")
 
 
-def _remove(directory: Path, top: Path) -> None:
-    """A directory of cgroups, and those above it up to another."""
-    for each in (directory, *directory.parents):
-        if each == top:
-            return
-        with contextlib.suppress(OSError):  # others have something in it
-            each.rmdir()
+@contextlib.contextmanager
+def _own(base: Path) -> Iterator[Path]:
+    """A directory of cgroups of this process, gone afterwards with all in it."""
+    own_cgroups.remove_left(base, _PREFIX)
+    own = base / f"{_PREFIX}-{os.getpid()}-{time.monotonic_ns()}"
+    own.mkdir()
+    try:
+        yield own
+    finally:
+        own_cgroups.remove(own)
 
 
 def pods(network: Network, state: str) -> dict[str, Any]:
@@ -306,19 +319,16 @@ def sockets_v1(network: Network, state: str) -> dict[str, Any]:
         place = Path(root, "net_cls", state_of.directory)
         place.mkdir(parents=True)
         agent = Agent(hierarchy, state)
-        try:
-            agent.follow(state_of)
-            answer = agent.hook.pod(pod_context(state_of))
-            assert answer is not None
-            claims = claims_of(answer, state_of.directory, container=False)
-            agent.executor.state(agent.hook.name, state_of.uid, claims)
-            agent.executor.settle()
-            seen: dict[str, Any] = {"classid": (place / "net_cls.classid").read_text()}
-            seen["be"] = rates(lambda: network.send(cgroup=f"{place}/cgroup.procs"))
-            seen["remaining"] = [str(each) for each in agent.executor.give_all_back()]
-            return seen | {"after": (place / "net_cls.classid").read_text()}
-        finally:
-            _remove(place, Path(root, "net_cls"))
+        agent.follow(state_of)
+        answer = agent.hook.pod(pod_context(state_of))
+        assert answer is not None
+        claims = claims_of(answer, state_of.directory, container=False)
+        agent.executor.state(agent.hook.name, state_of.uid, claims)
+        agent.executor.settle()
+        seen: dict[str, Any] = {"classid": (place / "net_cls.classid").read_text()}
+        seen["be"] = rates(lambda: network.send(cgroup=f"{place}/cgroup.procs"))
+        seen["remaining"] = [str(each) for each in agent.executor.give_all_back()]
+        return seen | {"after": (place / "net_cls.classid").read_text()}
 
 
 def sockets_v2(network: Network, state: str) -> dict[str, Any]:
@@ -326,18 +336,17 @@ def sockets_v2(network: Network, state: str) -> dict[str, Any]:
     lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     root = next((line.split()[4] for line in lines if " - cgroup2 " in line), "")
     assert root, "no cgroup v2"
-    top = Path(root, f"koord-scene-{os.getpid()}")
-    state_of = host_pod_of("BE", "u1")
-    place = top / state_of.directory
-    place.mkdir(parents=True)
-    agent = Agent(Hierarchy(str(top), Version.V2), state)
-    try:
-        agent.follow(state_of)
-        found = rates(lambda: network.send(cgroup=f"{place}/cgroup.procs"))
-        return {"be": found, "failures": agent.failures()}
-    finally:
-        agent.executor.give_all_back()
-        _remove(place, Path(root))
+    with _own(Path(root)) as top:
+        state_of = host_pod_of("BE", "u1")
+        place = top / state_of.directory
+        place.mkdir(parents=True)
+        agent = Agent(Hierarchy(str(top), Version.V2), state)
+        try:
+            agent.follow(state_of)
+            found = rates(lambda: network.send(cgroup=f"{place}/cgroup.procs"))
+            return {"be": found, "failures": agent.failures()}
+        finally:
+            agent.executor.give_all_back()
 
 
 def confined(network: Network, state: str) -> dict[str, Any]:
