@@ -51,15 +51,17 @@ class Shipped:
     Args:
         case: what is on the nodes beside CPU and memory, see :data:`CASES`.
         nodes: how many.
+        reported: each node's usage is reported, as koordlet does; in case loadaware it always is.
     """
 
-    def __init__(self, case: str, nodes: int) -> None:
+    def __init__(self, case: str, nodes: int, reported: bool = False) -> None:
         registry = Registry(outside=[])
         found = shipped(registry, "koord-scheduler")
         self.views = LocalViews()
         self.world = ClusterState(self.views, SystemClock())
         self.scheduler = Scheduler(self.world, found.profiles, registry)
         self.nodes = nodes
+        self._reported = reported or case == "loadaware"
         self._numbers = count()
         self._template = CASES.get(case, CASES["shipped"])()
         for index in range(nodes):
@@ -85,7 +87,7 @@ class Shipped:
             more["allocatable"] = {"koordinator.sh/gpu-core": "800", "koordinator.sh/gpu": "800",
                                    "koordinator.sh/gpu-memory-ratio": "800"}  # fmt: skip
             self.views.view(Device).put(device(name, *gpus(8)))
-        if case == "loadaware":
+        if self._reported:
             used = amounts(8_000 + index % 7 * 1000, 64 << 30)
             self.views.view(NodeMetric).put(metric(name, time.time(), used))
         if case == "numa":

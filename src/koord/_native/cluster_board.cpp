@@ -12,6 +12,7 @@
 #include "koord/placement_bounds.hpp"
 #include "koord/placement_classes.hpp"
 #include "koord/placement_fit.hpp"
+#include "koord/placement_load.hpp"
 #include "koord/placement_reserved.hpp"
 #include "koord/placement_spread.hpp"
 
@@ -391,6 +392,44 @@ Ints spread(const std::vector<PythonPart>& parts, const Bools& rated, const py::
   return scores;
 }
 
+using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
+
+LoadColumns load_columns(const Ints& used, const Ints& bound) {
+  if (used.ndim() != 2 || bound.ndim() != 2 || used.shape(0) != bound.shape(0) ||
+      used.shape(1) != bound.shape(1)) {
+    throw Exception(invalid("columns", "other shapes", "[resource, row], of equal shapes"));
+  }
+  return {.used = used.data(),
+          .bound = bound.data(),
+          .stride = static_cast<std::size_t>(used.shape(1)),
+          .resources = static_cast<std::size_t>(used.shape(0))};
+}
+
+Freshness freshness(const Doubles& until, double now) {
+  return {.until = {until.data(), static_cast<std::size_t>(until.size())}, .now = now};
+}
+
+Ints score_load(const Ints& used, const Ints& capacity, const std::vector<std::int64_t>& amounts,
+                const std::vector<std::int64_t>& weights, std::int64_t dominant,
+                const Doubles& until, double now, const py::object& rows) {
+  const LoadColumns columns = load_columns(used, capacity);
+  const Rows asked(rows, columns.stride);
+  Ints scores(static_cast<py::ssize_t>(asked.set().count));
+  load_scores(columns, amounts, {weights, dominant}, freshness(until, now), asked.set(),
+              {scores.mutable_data(), asked.set().count});
+  return scores;
+}
+
+Bools check_load(const Ints& used, const Ints& limit, const std::vector<std::int64_t>& amounts,
+                 const Doubles& until, double now, bool expired, const py::object& rows) {
+  const LoadColumns columns = load_columns(used, limit);
+  const Rows asked(rows, columns.stride);
+  Bools within(static_cast<py::ssize_t>(asked.set().count));
+  load_within(columns, amounts, freshness(until, now), expired, asked.set(),
+              {reinterpret_cast<std::uint8_t*>(within.mutable_data()), asked.set().count});
+  return within;
+}
+
 // A column that is written to, so never a converted copy.
 Ints writable(const py::object& given) {
   if (!Ints::check_(given)) throw py::type_error("a column is no array of int64, row by row");
@@ -481,6 +520,8 @@ void register_board(py::module_& m) {
   add_classes(m);
   add_bounds(m);
   m.def("spread_scores", &spread);
+  m.def("load_scores", &score_load);
+  m.def("load_within", &check_load);
   m.def("count_pod", &count_pod);
   m.def("reserved_fit", &fit_reserved);
   m.def("reserved_scores", &score_reserved);

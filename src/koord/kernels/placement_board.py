@@ -58,6 +58,8 @@ __all__ = [
     "changed_rows",
     "count_pod",
     "count_pods",
+    "load_scores",
+    "load_within",
     "reserved_fit",
     "reserved_scores",
     "row_bits",
@@ -181,6 +183,17 @@ spread_scores = _native.spread_scores
 """``spread_scores([(label, domain, counts, weight, bias), ...], rated, rows)``: by row, the sum of
 ``counts[domain] * weight + bias`` over parts whose ``label`` is not below 0 there, rounded half up;
 -1 for rows that are not ``rated``. A ``domain`` of None takes each row for its own."""
+
+load_scores = _native.load_scores
+"""``load_scores(used, capacity, amounts, weights, dominant, until, now, rows)``: by row, 0..100, the
+mean of the percentages of ``capacity`` that stay unused once ``amounts`` come on top of ``used``,
+both ``[resource, row]``; it is weighted by resource, and by ``dominant`` for the lowest of them. 0
+where ``until`` is not after ``now``."""
+
+load_within = _native.load_within
+"""``load_within(used, limit, amounts, until, now, expired, rows)``: by row, whether no resource is
+above its ``limit`` once ``amounts`` come on top; ``expired`` where ``until`` is not after
+``now``."""
 
 ALONE, BESIDE, WITHIN, SHARES = 1, 2, 4, 8
 """Bits of :data:`reserved_fit`: the node has room without the reservation; with what that has left;

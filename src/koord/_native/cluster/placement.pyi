@@ -279,6 +279,28 @@ def spread_scores(
     /,
 ) -> NDArray[np.int64]: ...
 
+def load_scores(
+    used: NDArray[np.int64],
+    capacity: NDArray[np.int64],
+    amounts: Sequence[int],
+    weights: Sequence[int],
+    dominant: int,
+    until: NDArray[np.float64],
+    now: float,
+    rows: Rows,
+    /,
+) -> NDArray[np.int64]: ...
+def load_within(
+    used: NDArray[np.int64],
+    limit: NDArray[np.int64],
+    amounts: Sequence[int],
+    until: NDArray[np.float64],
+    now: float,
+    expired: bool,
+    rows: Rows,
+    /,
+) -> NDArray[np.bool_]: ...
+
 ReservedAmount = tuple[int, int, int, bool, bool, bool]
 
 def reserved_fit(

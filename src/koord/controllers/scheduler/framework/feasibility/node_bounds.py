@@ -102,7 +102,7 @@ class ColumnBounds:
             row = bounds.best(kernels.rooms, weights, *said[:2], reserved, *said[2:])
         if answers is None:
             self._looked_at += (bounds.looked_at - self._looked_at) // _SEARCHES
-            self._follow_cost()
+        self._follow_cost()
         return row
 
     def _follow_cost(self) -> None:

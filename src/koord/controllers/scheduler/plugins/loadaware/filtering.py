@@ -2,20 +2,18 @@
 """Filter over the columns of the cache: whether a row stays within its thresholds with the pod.
 
 Rule: docs/reference/load.md#filter.
-
-Mostly one row is asked about, the one that the last pod went to: for that plain integers are
-several times as fast as arrays of one element.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from koord.controllers.scheduler.framework.rejection import Rejection
+from koord.kernels.placement_board import load_within
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from koord.controllers.scheduler.framework.plugin import Rows
@@ -43,29 +41,9 @@ def passes(
         deadline: a NodeMetric that expires until then has expired; None if that does not matter.
         lenient: whether a row passes whose NodeMetric has expired.
     """
-    if isinstance(rows, np.ndarray) and len(rows) == 1:
-        return np.array((_passes(cache, view, estimate, int(rows[0]), deadline, lenient),))
-    within = np.ones(len(cache.reported[rows]), np.bool_)
-    for resource, amount in enumerate(estimate):
-        used = cache.used[view, resource, rows]
-        within &= used + amount <= cache.limit[view, resource, rows]
-    if deadline is not None:
-        within[(cache.expires_at[rows] <= deadline) & cache.enforced[view, rows]] = lenient
-    return within
-
-
-def _passes(
-    cache: LoadCache,
-    view: int,
-    estimate: AmountVector,
-    row: int,
-    deadline: float | None,
-    lenient: bool,
-) -> bool:
-    if deadline is not None and cache.expires_at[row] <= deadline and cache.enforced[view, row]:
-        return lenient
-    used, limits = cache.used[view, :, row].tolist(), cache.limit[view, :, row].tolist()
-    return all(used[index] + amount <= limits[index] for index, amount in enumerate(estimate))
+    columns = cache.used[view], cache.limit[view]
+    now = -math.inf if deadline is None else deadline
+    return load_within(*columns, estimate, cache.checked_until[view], now, lenient, rows)
 
 
 def passes_at(

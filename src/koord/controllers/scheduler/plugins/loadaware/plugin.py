@@ -85,7 +85,7 @@ class LoadAwareScheduling(Plugin):
             expiration_seconds=args.node_metric_expiration_seconds,
         )
         self._estimator = PodEstimator(args, names)
-        self._weights = scoring.ScoreWeights.of(
+        self._weights = scoring.ScoreWeights(
             [args.resource_weights.get(name, 0) for name in names], args.dominant_resource_weight
         )
         self._key = memo_key(self.name)
@@ -321,7 +321,7 @@ class LoadAwareScheduling(Plugin):
         weights, or where no node reports its load.
         """
         idle = [] if self._filters(shape) else ["filter"]
-        if not self.cache.reporting or not self._weights.total:
+        if not self.cache.reporting or not self._weights:
             idle.append("score")
         return idle
 
