@@ -73,9 +73,8 @@ KOORD_VECTOR_CLONES void expire(const Freshness& freshness, bool expired, std::s
 
 }  // namespace
 
-void load_scores(const LoadColumns& columns, std::span<const std::int64_t> amounts,
-                 const LoadWeights& weights, const Freshness& freshness, RowSet rows,
-                 std::span<std::int64_t> scores) {
+void load_scores(const LoadRating& rating, RowSet rows, std::span<std::int64_t> scores) {
+  const auto& [columns, amounts, weights, freshness] = rating;
   check_load(columns, amounts, freshness, rows);
   const std::int64_t sum = checked_sum(weights, columns.resources);
   std::vector<Reading> resources;
@@ -102,9 +101,8 @@ void load_scores(const LoadColumns& columns, std::span<const std::int64_t> amoun
   }
 }
 
-void load_within(const LoadColumns& columns, std::span<const std::int64_t> amounts,
-                 const Freshness& freshness, bool expired, RowSet rows,
-                 std::span<std::uint8_t> within) {
+void load_within(const LoadCheck& check, RowSet rows, std::span<std::uint8_t> within) {
+  const auto& [columns, amounts, freshness, expired] = check;
   check_load(columns, amounts, freshness, rows);
   std::array<std::int64_t, kPart> left;
   for (std::size_t at = 0; at < rows.count; at += kPart) {
@@ -121,7 +119,9 @@ void load_within(const LoadColumns& columns, std::span<const std::int64_t> amoun
     }
     for (std::size_t i = 0; i < count; ++i) within[at + i] = left[i] < 0 ? 0 : 1;
   }
-  if (rows.index == nullptr) return expire(freshness, expired, static_cast<std::size_t>(rows.first), within);
+  if (rows.index == nullptr) {
+    return expire(freshness, expired, static_cast<std::size_t>(rows.first), within);
+  }
   for (std::size_t i = 0; i < rows.count; ++i) {
     if (freshness.until[static_cast<std::size_t>(rows[i])] > freshness.now) continue;
     within[i] = expired ? 1 : 0;

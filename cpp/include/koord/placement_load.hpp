@@ -32,18 +32,28 @@ struct LoadWeights {
   std::int64_t dominant = 0;
 };
 
+/// What load_scores() and load_within() are asked about a pod.
+struct LoadRating {
+  LoadColumns columns = {};
+  std::span<const std::int64_t> amounts = {};
+  LoadWeights weights = {};
+  Freshness freshness = {};
+};
+struct LoadCheck {
+  LoadColumns columns = {};
+  std::span<const std::int64_t> amounts = {};
+  Freshness freshness = {};
+  bool expired = false;
+};
+
 /// Writes the weighted mean, 0 to 100, of the percentages that stay unused once `amounts`, 0 to
 /// 2^53, come on top, each of them and the mean truncated; 0 for rows of which nothing counts any
 /// more. kInvalid for other numbers of amounts or weights than there are resources, and for weights
 /// below 0; kNotFound for a row out of range.
-KOORD_API void load_scores(const LoadColumns& columns, std::span<const std::int64_t> amounts,
-                           const LoadWeights& weights, const Freshness& freshness, RowSet rows,
-                           std::span<std::int64_t> scores);
+KOORD_API void load_scores(const LoadRating& rating, RowSet rows, std::span<std::int64_t> scores);
 
 /// Writes 1 where no resource passes its bound once `amounts` come on top, 0 elsewhere, and
 /// `expired` for rows of which nothing counts any more. Errors as above.
-KOORD_API void load_within(const LoadColumns& columns, std::span<const std::int64_t> amounts,
-                           const Freshness& freshness, bool expired, RowSet rows,
-                           std::span<std::uint8_t> within);
+KOORD_API void load_within(const LoadCheck& check, RowSet rows, std::span<std::uint8_t> within);
 
 }  // namespace koord::placement

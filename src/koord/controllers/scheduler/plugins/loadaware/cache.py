@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import sys
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -42,6 +43,7 @@ NO_LIMIT = 2**62
 """More than any load: what is not checked is below."""
 
 _LEAST_ROWS = 64
+_KEYS = count(1)
 _COLUMNS = (
     "used", "capacity", "limit", "enforced", "reported", "expires_at", "scored_until",
     "checked_until",
@@ -77,6 +79,7 @@ class LoadCache:
         expiration_seconds: how old a NodeMetric may be.
 
     Attributes:
+        keys: by view, a number that no other cache has.
         used: int64 ``[view, resource, row]``, what is in use or on its way.
         capacity: int64 ``[resource, row]``, before amplification.
         limit: int64 ``[2, resource, row]``: the most that the filter lets a row of the view FILTER,
@@ -109,6 +112,7 @@ class LoadCache:
         self._cells = self.used.reshape(4 * count, 0)
         self._unused = np.zeros((2, 0), np.int64)
         self._numbers = np.arange(4 * count, dtype=np.intp)
+        self.keys = [next(_KEYS) for _ in VIEWS]
         self.capacity = np.zeros((count, 0), np.int64)
         self.limit = np.zeros((2, count, 0), np.int64)
         self.enforced = np.zeros((2, 0), np.bool_)

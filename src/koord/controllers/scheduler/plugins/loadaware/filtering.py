@@ -10,46 +10,36 @@ import math
 from typing import TYPE_CHECKING
 
 from koord.controllers.scheduler.framework.rejection import Rejection
-from koord.kernels.placement_board import load_within
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from koord.controllers.scheduler.framework.plugin import Rows
     from koord.controllers.scheduler.plugins.loadaware.cache import LoadCache, NodeLoad
     from koord.controllers.scheduler.plugins.loadaware.node_metric import AmountVector
+    from koord.kernels.placement_board import LoadCheck
 
 EXPIRED = "node(s) nodeMetric expired"
 
 
-def passes(
-    cache: LoadCache,
-    view: int,
-    estimate: AmountVector,
-    rows: Rows,
-    deadline: float | None,
-    lenient: bool,
-) -> NDArray[np.bool_]:
-    """By row, whether a pod may go there.
+def load_check(
+    cache: LoadCache, view: int, estimate: AmountVector, deadline: float | None, lenient: bool
+) -> LoadCheck:
+    """Whether a pod may go to a row, as :data:`koord.kernels.placement_board.load_within` takes it.
 
     Args:
         cache: the load.
         view: of the filter.
         estimate: of the pod.
-        rows: of the table.
         deadline: a NodeMetric that expires until then has expired; None if that does not matter.
         lenient: whether a row passes whose NodeMetric has expired.
     """
-    columns = cache.used[view], cache.limit[view]
     now = -math.inf if deadline is None else deadline
-    return load_within(*columns, estimate, cache.checked_until[view], now, lenient, rows)
+    until = cache.checked_until[view]
+    return cache.used[view], cache.limit[view], estimate, until, now, lenient
 
 
 def passes_at(
     node_load: NodeLoad, view: int, estimate: AmountVector, deadline: float | None, lenient: bool
 ) -> bool:
-    """What :func:`passes` answers for one row, with its load now or at an earlier moment."""
+    """What :func:`load_check` comes to for one row, with its load now or at an earlier moment."""
     if deadline is not None and node_load.expires_at <= deadline and node_load.enforced[view]:
         return lenient
     parts = zip(node_load.used[view], estimate, node_load.limit[view], strict=True)

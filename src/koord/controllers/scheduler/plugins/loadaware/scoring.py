@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from koord.kernels.placement_board import load_scores
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from koord.controllers.scheduler.framework.plugin import Rows
     from koord.controllers.scheduler.plugins.loadaware.cache import LoadCache
     from koord.controllers.scheduler.plugins.loadaware.node_metric import AmountVector
+    from koord.kernels.placement_board import LoadRating
 
 
 class ScoreWeights(NamedTuple):
@@ -32,23 +27,18 @@ class ScoreWeights(NamedTuple):
         return any(self.by_resource) or self.dominant > 0
 
 
-def score(
-    cache: LoadCache,
-    view: int,
-    estimate: AmountVector,
-    weights: ScoreWeights,
-    rows: Rows,
-    now: float,
-) -> NDArray[np.int64]:
-    """By row, 0 to 100; 0 where the NodeMetric is missing or has expired.
+def load_rating(
+    cache: LoadCache, view: int, estimate: AmountVector, weights: ScoreWeights, now: float
+) -> LoadRating:
+    """How a pod rates rows, 0 to 100, as :data:`koord.kernels.placement_board.load_scores` takes
+    it after a key: 0 where the NodeMetric is missing or has expired.
 
     Args:
         cache: the load.
         view: of the score.
         estimate: of the pod.
         weights: of resources.
-        rows: of the table.
         now: wall seconds.
     """
     columns = cache.used[view], cache.capacity
-    return load_scores(*columns, estimate, *weights, cache.scored_until, now, rows)
+    return cache.keys[view], *columns, estimate, *weights, cache.scored_until, now
