@@ -143,11 +143,12 @@ def measure_shipped(
     share: bool = True,
     before: int | None = None,
     workloads: int = WORKLOADS,
+    reported: bool = False,
 ) -> Split:
     """The same of the shipped profile, with the queue, the loop and the binding."""
 
     async def run() -> Split:
-        made = Shipped(_CLUSTERS.get(case, "shipped"), nodes)
+        made = Shipped(_CLUSTERS.get(case, "shipped"), nodes, reported)
         watch = Watch(share)
         bodies, warm = _drawn(case, pods, before, workloads)
         await made.place_pods(watch.pods(bodies[:warm]))
@@ -221,6 +222,9 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=0, help="profile, print so many functions")
     parser.add_argument("--before", type=int, help="pods that are placed before (a tenth)")
     parser.add_argument("--workloads", type=int, default=WORKLOADS, help="of zipf and turns")
+    parser.add_argument(
+        "--reported", action="store_true", help="shipped: NodeMetrics tell the usage of all nodes"
+    )
     parser.add_argument("--apart", action="store_true", help="pods whose equal parts are not one")
     options = parser.parse_args()
     around = (lambda: _Calls(options.calls)) if options.calls else nullcontext
@@ -229,9 +233,10 @@ def main() -> None:
         for case in options.case:
             if profile == "stock" and case in KOORD_KINDS:
                 continue
+            more = {"reported": True} if options.reported and profile == "shipped" else {}
             split = MEASURES[profile](
                 case, options.nodes, options.pods, around, not options.apart, options.before,
-                options.workloads,
+                options.workloads, **more,
             )  # fmt: skip
             each = {name: s / split.pods * 1e6 for name, s in split.seconds.items()}
             stages = ", ".join(f"{name} {us:.1f}" for name, us in each.items())

@@ -157,6 +157,16 @@ def test_the_whole_profile_hardly_depends_on_the_number_of_nodes(
     )
 
 
+def test_load_that_is_reported_hardly_costs_more_on_many_nodes(gate: Gate) -> None:
+    """Answers are kept for pods that are alike."""
+    gate(
+        "scheduler: the whole profile, loadaware in the time of a plain pod, 5,000 nodes",
+        through_the_loop("loadaware", 5000),
+        through_the_loop("shipped", 5000),
+        0.7,
+    )
+
+
 @pytest.mark.parametrize(
     ("case", "at_least"),
     [("loadaware", 0.3), ("numa", 0.25), ("gpushare", 0.15), ("reservation", 0.2)],

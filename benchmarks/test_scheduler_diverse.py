@@ -88,9 +88,9 @@ def test_pods_that_differ_beside_equal_ones(record: Record, case: str, at_least:
     gated(record, name, in_turn(differing.seconds, equal.seconds), at_least)
 
 
-def shipped_seconds(case: str) -> float:
+def shipped_seconds(case: str, reported: bool = False) -> float:
     """CPU seconds a pod of koord's whole profile, from the queue to the end of the binding."""
-    split = measure_shipped(case, KOORD_NODES, PODS)
+    split = measure_shipped(case, KOORD_NODES, PODS, reported=reported)
     return (sum(split.seconds.values()) - split.seconds["decode"]) / split.pods
 
 
@@ -109,3 +109,12 @@ def test_pods_of_koord_that_differ_beside_those_that_ask_for_little(
     name = f"scheduler: pods of {KOORD_NODES:,} nodes that differ ({case}), beside plain ones"
     ratios = in_turn(lambda: shipped_seconds(case), lambda: shipped_seconds(beside), 2)
     gated(record, name, ratios, at_least)
+
+
+@pytest.mark.parametrize(("case", "at_least"), [("labels", 0.42), ("zipf", 0.18)])
+def test_pods_that_differ_where_nodes_report_their_load(
+    record: Record, case: str, at_least: float
+) -> None:
+    name = f"scheduler: {KOORD_NODES:,} nodes that report their load, {case}, beside equal pods"
+    ours, reference = (lambda of=of: shipped_seconds(of, reported=True) for of in (case, "equal"))
+    gated(record, name, in_turn(ours, reference, 2), at_least)

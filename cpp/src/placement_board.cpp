@@ -87,6 +87,15 @@ std::size_t Board::checked_row(std::int64_t row) const {
   throw Exception(not_found("row", std::to_string(row), "a row of the board"));
 }
 
+void Board::check_rows(RowSet rows) const {
+  const std::size_t size = this->rows();
+  bool beyond = false;  // row numbers below 0 are beyond, too
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    beyond |= static_cast<std::uint64_t>(rows[i]) >= size;
+  }
+  for (std::size_t i = 0; beyond && i < rows.count; ++i) static_cast<void>(checked_row(rows[i]));
+}
+
 // Calls use(first row, its place among the rows, count) for the part of each block.
 template <class Use>
 void Board::by_block(RowSet rows, const Use& use) {
@@ -115,11 +124,14 @@ bool Board::all_within(Normalization kind, std::span<const std::int64_t> raw) {
   return shifted < 2 * static_cast<std::uint64_t>(most);
 }
 
-std::int64_t Board::checked_raw(Normalization kind, std::int64_t raw) {
+void Board::check_raw(Normalization kind, std::span<const std::int64_t> raw) {
+  if (all_within(kind, raw)) return;
   const std::int64_t most = most_raw(kind);
-  if (raw >= -most && raw <= most) return raw;
-  throw Exception(invalid("raw score", std::to_string(raw),
-                          kind == Normalization::kNone ? "within 2^36" : "within 2^56"));
+  for (const std::int64_t each : raw) {
+    if (each >= -most && each <= most) continue;
+    throw Exception(invalid("raw score", std::to_string(each),
+                            kind == Normalization::kNone ? "within 2^36" : "within 2^56"));
+  }
 }
 
 Board::Column& Board::checked_score(std::size_t score) {
@@ -179,8 +191,9 @@ void Board::refuse_any(unsigned filter, RowSet rows, std::span<const Answer> ans
   }
   const std::uint64_t bit = std::uint64_t{1} << filter;
   if (rows.index == nullptr) return refuse_rows_in_a_row(bit, rows, answers);
+  check_rows(rows);
   for (std::size_t i = 0; i < rows.count; ++i) {
-    const std::size_t row = checked_row(rows[i]);
+    const auto row = static_cast<std::size_t>(rows[i]);
     set_refused(row, refuses(answers[i]) ? refused_[row] | bit : refused_[row] & ~bit);
   }
 }
@@ -208,14 +221,16 @@ void Board::rate(std::size_t score, RowSet rows, std::span<const std::int64_t> r
     std::ranges::copy(raw, rated_rows(score, rows).begin());
     return;
   }
+  // All at once first: with a question a row this took twice as long.
+  check_raw(column.rule.normalization, raw);
+  check_rows(rows);
   activate(column, 0, 0);
   const bool plain = column.rule.normalization == Normalization::kNone;
   const std::uint64_t what = std::uint64_t{1} << score | (plain ? kMoved : 0);
   for (std::size_t i = 0; i < rows.count; ++i) {
-    const std::size_t row = checked_row(rows[i]);
-    const std::int64_t now = checked_raw(column.rule.normalization, raw[i]);
-    if (now == column.raw[row]) continue;
-    column.raw[row] = now;
+    const auto row = static_cast<std::size_t>(rows[i]);
+    if (raw[i] == column.raw[row]) continue;
+    column.raw[row] = raw[i];
     if (refused_[row] == 0) touch(row / kBlock, what);
   }
 }

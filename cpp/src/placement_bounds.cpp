@@ -45,7 +45,9 @@ void RowBounds::update(const Columns& columns, RowSet rows, std::span<const std:
     copy_row(static_cast<std::size_t>(rows[i]), columns, open, ranks);
   }
   changed_ = others ? 0 : changed_ + rows.count;
-  if (is_order_due()) {
+  const bool moves = is_order_due();
+  note_load_due(rows, moves);
+  if (moves) {
     order_rows(columns, open, ranks);
   } else {
     read_blocks(rows);
@@ -74,6 +76,7 @@ void RowBounds::resize(const Columns& columns, std::size_t rows) {
   places_ = order_;
   by_use_ = false;
   searches_ = searched_ = 0;
+  load_places_.clear();
 }
 
 // Reads a row, at its place.

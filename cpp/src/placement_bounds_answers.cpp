@@ -15,6 +15,10 @@ bool rises(Normalization kind) {
   return kind != Normalization::kReversed && kind != Normalization::kSpread;
 }
 
+bool is_normalised(const RowRating& rating) {
+  return rating.rule.normalization != Normalization::kNone;
+}
+
 }  // namespace
 
 void RowBounds::limit_answers(const Rooms& rooms, const RowAnswers& answers) {
@@ -33,7 +37,8 @@ void RowBounds::limit_answers(const Rooms& rooms, const RowAnswers& answers) {
 // Scores that are normalised among the places that may be chosen, of all of which they are given.
 // Reservations before ratings: these are normalised among the rows that those let pass.
 void RowBounds::limit_ratings(const Rooms& rooms, const RowAnswers& answers) {
-  if (!answers.ratings.empty()) {
+  // What is not normalised is bounded by rows without room as well: that is no less.
+  if (std::ranges::any_of(answers.ratings, is_normalised)) {
     for (std::size_t at = 0; at < rows_; at += kPart) {
       allow_room(rooms, in_a_row(at, std::min(kPart, rows_ - at)));
     }

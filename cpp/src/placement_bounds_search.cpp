@@ -67,6 +67,28 @@ void check_preferences(const Preferences& given, std::size_t rows) {
   }
 }
 
+void check_loads(const RowAnswers& answers, std::size_t rows) {
+  const auto check = [&](const LoadColumns& columns, const Freshness& freshness) {
+    const std::size_t known = std::min(columns.stride, freshness.until.size());
+    if (known >= rows) return;
+    throw Exception(invalid("load", std::to_string(known), "by row"));
+  };
+  for (const LoadCheck& each : answers.load_checks) check(each.columns, each.freshness);
+  for (const RowLoad& each : answers.loads) {
+    check(each.rating.columns, each.rating.freshness);
+    check_weight(each.weight);
+  }
+}
+
+// Whether some score is normalised among the rows that nothing refuses.
+bool is_normalised(const RowAnswers& answers) {
+  const auto normalised = [](const RowRating& each) {
+    return each.rule.normalization != Normalization::kNone;
+  };
+  return answers.reserved.bounds != nullptr || !answers.preferences.empty() ||
+         std::ranges::any_of(answers.ratings, normalised);
+}
+
 void check_answers(const RowAnswers& answers, std::size_t rows, bool by_use) {
   for (const std::span<const std::uint8_t> mask : answers.masks) {
     if (mask.size() < rows) throw Exception(invalid("mask", std::to_string(mask.size()), "by row"));
@@ -74,6 +96,7 @@ void check_answers(const RowAnswers& answers, std::size_t rows, bool by_use) {
   for (const RowRating& each : answers.ratings) check_rating(each, rows);
   for (const RowBits mask : answers.bit_masks) check_bits(mask, rows);
   for (const Preferences& each : answers.preferences) check_preferences(each, rows);
+  check_loads(answers, rows);
   if (answers.reserved.bounds != nullptr) check_reserved(answers.reserved, rows, by_use);
 }
 
@@ -83,8 +106,8 @@ void check_answers(const RowAnswers& answers, std::size_t rows, bool by_use) {
 class RowBounds::Search {
  public:
   Search(RowBounds& bounds, const Rooms& rooms, std::span<const std::int64_t> weights,
-         const ReservedAnswers& reserved, std::span<const std::uint8_t> allowed)
-      : bounds_(bounds), rooms_(rooms), weights_(weights), reserved_(reserved), allowed_(allowed) {}
+         const RowAnswers& answers, std::span<const std::uint8_t> allowed)
+      : bounds_(bounds), rooms_(rooms), weights_(weights), answers_(answers), allowed_(allowed) {}
 
   // The place found, -1 if there is none.
   std::int64_t run(std::size_t first) {
@@ -154,8 +177,10 @@ class RowBounds::Search {
     const std::size_t count = std::min(bounds_.rows_ - first, blocks * kBlock);
     add_scores(in_a_row(first, count));
     bounds_.looked_at_ += count;
-    for (std::size_t each = block; reserved_.bounds != nullptr && each < block + blocks; ++each) {
-      bounds_.ask_reserved(rooms_, reserved_, each);
+    add_loads(first, count);
+    const ReservedAnswers& reserved = answers_.reserved;
+    for (std::size_t each = block; reserved.bounds != nullptr && each < block + blocks; ++each) {
+      bounds_.ask_reserved(rooms_, reserved, each);
     }
     add_ratings(first, count);
     add_preferences(first, count);
@@ -169,6 +194,19 @@ class RowBounds::Search {
     for (std::size_t score = 0; score < weights_.size(); ++score) {
       rooms_.scores()[score].second.score(bounds_.kept(), part, {answers.data(), part.count});
       for (std::size_t i = 0; i < part.count; ++i) sums_[i] += weights_[score] * answers[i];
+    }
+  }
+
+  void add_loads(std::size_t first, std::size_t count) {
+    std::array<std::int64_t, kPart> numbers;
+    std::array<std::uint8_t, kPart> within;
+    for (const LoadCheck& each : answers_.load_checks) {
+      load_within(each, bounds_.rows_of(first, count, numbers), {within.data(), count});
+      for (std::size_t i = 0; i < count; ++i) left_[i] |= within[i] != 0 ? 0 : -1;
+    }
+    for (std::size_t load = 0; load < answers_.loads.size(); ++load) {
+      const std::int64_t* scores = bounds_.load_scores_[load].data() + first;
+      for (std::size_t i = 0; i < count; ++i) sums_[i] += answers_.loads[load].weight * scores[i];
     }
   }
 
@@ -209,7 +247,7 @@ class RowBounds::Search {
   RowBounds& bounds_;
   const Rooms& rooms_;
   std::span<const std::int64_t> weights_;
-  const ReservedAnswers& reserved_;
+  const RowAnswers& answers_;
   std::span<const std::uint8_t> allowed_;  // by place
   Found found_;
   // Of the rows that are looked at: below 0 where a check refuses; the sums of scores.
@@ -220,9 +258,13 @@ std::int64_t RowBounds::best(const Rooms& rooms, std::span<const std::int64_t> w
                              const RowAnswers& answers) {
   check_weights(weights, rooms);
   check_answers(answers, rows_, by_use_);
+  if (!answers.load_checks.empty() && is_normalised(answers)) {
+    return best(rooms, weights, with_load_masks(answers));
+  }
   looked_at_ = 0;
   if (blocks_ == 0) return -1;
   limit_blocks(rooms, weights);
+  limit_loads(answers);
   rated_.clear();
   preferred_.clear();
   coarse_.clear();
@@ -232,7 +274,7 @@ std::int64_t RowBounds::best(const Rooms& rooms, std::span<const std::int64_t> w
   if (answered) limit_answers(rooms, answers);
   const std::size_t first = first_block();
   if (limits_[first] == kLowest) return -1;
-  Search search(*this, rooms, weights, answers.reserved, answered ? allowed_ : open_places_);
+  Search search(*this, rooms, weights, answers, answered ? allowed_ : open_places_);
   const std::int64_t place = search.run(first);
   ++searches_;
   searched_ += looked_at_;

@@ -101,6 +101,37 @@ KOORD_VECTOR_CLONES bool weighted_part(std::span<const Reading> resources, bool 
   return true;
 }
 
+KOORD_VECTOR_CLONES bool left_part(std::span<const Reading> resources, const LeastShare& least,
+                                   std::size_t first, std::span<std::int64_t> scores) {
+  const std::size_t count = scores.size();
+  std::uint64_t wide = 0;
+  for (const Reading& each : resources) {
+    for (std::size_t row = first; row < first + count; ++row) {
+      wide |= shifted(each.has[row]) | shifted(each.with_pod(row));
+    }
+  }
+  if (wide >> kExactBits != 0) return false;
+  std::array<double, kPart> sums = {};
+  std::array<double, kPart> lowest;
+  lowest.fill(100.0);
+  for (const Reading& each : resources) {
+    const auto weight = static_cast<double>(each.weight);
+    for (std::size_t i = 0; i < count; ++i) {
+      const double has = as_double(each.has[first + i]);
+      const double left = std::max(0.0, has - as_double(each.used[first + i] + each.request));
+      const double share = truncated(left * 100.0 / std::max(has, 1.0));
+      sums[i] += weight * share;
+      lowest[i] = std::min(lowest[i], share);
+    }
+  }
+  const auto weight = static_cast<double>(least.weight);
+  const auto weights = static_cast<double>(least.weights);
+  for (std::size_t i = 0; i < count; ++i) {
+    scores[i] = static_cast<std::int32_t>((sums[i] + weight * lowest[i]) / weights);
+  }
+  return true;
+}
+
 KOORD_VECTOR_CLONES bool balanced_part(const Reading& one, const Reading& other, std::size_t first,
                                        std::span<std::int64_t> scores) {
   const std::size_t count = scores.size();

@@ -43,6 +43,17 @@ void join_left(const Reading& each, std::size_t first, std::span<std::int64_t> l
 bool weighted_part(std::span<const Reading> resources, bool left, std::size_t first,
                    std::span<std::int64_t> scores);
 
+// What the resource counts of which a row has the least left, and what all weights are in sum.
+struct LeastShare {
+  std::int64_t weight = 0;
+  std::int64_t weights = 1;
+};
+
+// The weighted mean of 100 * what is left / what a row has, at least 1, and of the lowest of them;
+// for rows from `first` on.
+bool left_part(std::span<const Reading> resources, const LeastShare& least, std::size_t first,
+               std::span<std::int64_t> scores);
+
 // 100 times one minus half the difference of two used fractions.
 bool balanced_part(const Reading& one, const Reading& other, std::size_t first,
                    std::span<std::int64_t> scores);

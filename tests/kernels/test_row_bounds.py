@@ -24,6 +24,8 @@ from koord.kernels.placement_board import (
     Rooms,
     RoomScore,
     RowBounds,
+    load_scores,
+    load_within,
     row_bits,
 )
 
@@ -91,6 +93,66 @@ def test_bounds_of_rows_have_the_best_of_a_board(seed: int, spread: int) -> None
                 joined.skip(number)
             more = [], some_ratings, None, [row_bits(mask)], preferences
             assert bounds.best(rooms, weights, *more) == joined.best()
+
+
+@given(seed=st.integers(0, 2**32 - 1), spread=st.sampled_from([2, 40, 4000]))
+def test_load_is_rated_of_the_rows_that_are_looked_at_as_of_all(seed: int, spread: int) -> None:
+    random = np.random.default_rng(seed)
+    rows, bounds = 200, RowBounds()
+    ranks = random.permutation(rows)
+    columns = [np.full((3, rows), 4000), random.integers(0, spread, (3, rows))]
+    columns.append(columns[1][:2].copy())
+    open_rows = np.ones(rows, np.bool_)
+    used = random.integers(0, 2000, (2, 2, rows))
+    capacity, limit = random.integers(0, 3, (2, rows)) * 1000, random.integers(0, 2000, (2, rows))
+    until = random.choice([-np.inf, 10.0, 20.0, np.inf], rows)
+    asked = [slice(0, rows), *(random.integers(0, rows, 1 + 9 * step) for step in range(5))]
+    for some in asked:
+        columns[1][:, some] = random.integers(0, spread, columns[1][:, some].shape)
+        columns[2][:, some] = columns[1][:2, some]
+        used[:, :, some] = random.integers(0, 2000, used[:, :, some].shape)
+        until[some] = random.choice([-np.inf, 10.0, 20.0, np.inf], len(until[some]))
+        open_rows[some] = random.random(len(open_rows[some])) < 0.8
+        bounds.update(*columns, some, open_rows, ranks)
+        for _ in range(3):
+            checks, scores = _drawn_rooms(random)
+            scores = [(i, each) for i, (_, each) in enumerate(scores)]
+            rooms, weights = Rooms(list(enumerate(checks)), scores), [1] * len(scores)
+            now, view = float(random.choice([5.0, 15.0])), int(random.integers(0, 2))
+            amounts = random.integers(0, 300, 2).tolist()
+            counted = [[1, 2], [3, 1]][int(random.random() < 0.1)], int(random.integers(0, 2))
+            # Weights change at times, which a key of old bounds must not hide.
+            rated = used[view], capacity, amounts, *counted, until, now
+            checked = used[view], limit, amounts, until, now, bool(random.random() < 0.5)
+            within = load_within(*checked, slice(0, rows))
+            ratings = [(2, NONE, load_scores(*rated, slice(0, rows)))]
+            raw = [(3, int(random.choice(KINDS)), random.integers(0, 50, rows))]
+            raw *= int(random.random() < 0.5)
+            loads = [(2, view, *rated)]
+            expected = bounds.best(rooms, weights, [within], ratings + raw)
+            assert bounds.best(rooms, weights, [], raw, load_checks=[checked], loads=loads) == (
+                expected
+            )
+            alone = bounds.best(rooms, weights, [], ratings)
+            assert bounds.best(rooms, weights, loads=loads) == alone
+
+
+def test_load_spares_rows_that_cannot_be_the_best() -> None:
+    rows, bounds = 3200, RowBounds()
+    has, nothing = np.full((2, rows), 64_000), np.zeros((2, rows), np.int64)
+    bounds.update(has, nothing, nothing, slice(0, rows), np.ones(rows, np.bool_), np.arange(rows))
+    used, until = np.full((2, rows), 32_000), np.full(rows, np.inf)
+    used[:, 2000] = 100
+    loads = [(1, 1, used, has, [640, 640], [1, 1], 0, until, 0.0)]
+    assert bounds.best(Rooms([], []), [], loads=loads) == 2000
+    assert bounds.looked_at == 32
+    used[:, 3000] = 0
+    bounds.update(has, nothing, nothing, np.array([3000]), np.ones(rows, np.bool_), np.arange(rows))
+    assert bounds.best(Rooms([], []), [], loads=loads) == 3000
+    assert bounds.looked_at <= 64
+    for wrong in ((1, 1, used[:, :9], has[:, :9]), (-1, 1, used, has)):
+        with pytest.raises(ValueError, match=r"load|weight"):
+            bounds.best(Rooms([], []), [], loads=[(*wrong, [1, 1], [1, 1], 0, until, 0.0)])
 
 
 def _drawn_rooms(

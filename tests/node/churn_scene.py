@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -127,7 +128,11 @@ def _of_pods(lines: Any) -> list[str]:
 
 def _open(node: RealNode, program: str) -> list[str]:
     """Files of pods' cgroups that a program has open."""
-    return _of_pods(str(each.readlink()) for each in _files(node, program) if each.is_symlink())
+    targets = []
+    for each in _files(node, program):
+        with contextlib.suppress(FileNotFoundError):  # closed since they were listed
+            targets.append(str(each.readlink()))
+    return _of_pods(targets)
 
 
 def _descriptors(node: RealNode, program: str) -> int:

@@ -213,9 +213,10 @@ class KOORD_API Board {
   [[nodiscard]] std::size_t end_of(std::size_t block) const;
   [[nodiscard]] std::size_t blocks_of(std::size_t group) const;
   [[nodiscard]] std::size_t checked_row(std::int64_t row) const;
+  void check_rows(RowSet rows) const;
   static std::int64_t most_raw(Normalization kind);
   static bool all_within(Normalization kind, std::span<const std::int64_t> raw);
-  static std::int64_t checked_raw(Normalization kind, std::int64_t raw);
+  static void check_raw(Normalization kind, std::span<const std::int64_t> raw);
   Column& checked_score(std::size_t score);
 
   std::vector<std::uint64_t> refused_;

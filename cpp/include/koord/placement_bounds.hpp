@@ -30,6 +30,7 @@
 #include "koord/error.hpp"
 #include "koord/placement_board.hpp"
 #include "koord/placement_fit.hpp"
+#include "koord/placement_load.hpp"
 #include "koord/placement_reserved.hpp"
 
 namespace koord::placement {
@@ -63,6 +64,13 @@ struct Preferences {
   std::vector<Condition> conditions = {};
 };
 
+/// Load by row. Under one key the columns are the same, and change only where rows are read again.
+struct RowLoad {
+  std::uint64_t key = 0;
+  std::int64_t weight = 0;
+  LoadRating rating = {};
+};
+
 /// What is known of rows beside their columns: 0 in any of the masks refuses.
 struct RowAnswers {
   std::vector<std::span<const std::uint8_t>> masks = {};
@@ -70,6 +78,8 @@ struct RowAnswers {
   ReservedAnswers reserved = {};
   std::vector<RowBits> bit_masks = {};
   std::vector<Preferences> preferences = {};
+  std::vector<LoadCheck> load_checks = {};
+  std::vector<RowLoad> loads = {};
 };
 
 /// See the head of this file.
@@ -91,10 +101,10 @@ class KOORD_API RowBounds {
   /// lowest rank among equals; -1 if there is none. Columns, `open` and `ranks` count as update()
   /// has read them; further answers by row count as a board's do, normalised among rows that
   /// nothing refuses. kInvalid for those of other sizes, for another number of weights than there
-  /// are scores, for weights below 0, for those of ratings, preferences and reservations beyond
-  /// 1,000,000, for raw scores as in Board::rate(), and for reservations where rows are ordered by
-  /// use; other errors are those of the checks and scores, of check_question() and of
-  /// reserved_answers().
+  /// are scores, for weights below 0, for those of ratings, preferences, loads and reservations
+  /// beyond 1,000,000, for raw scores as in Board::rate(), and for reservations where rows are
+  /// ordered by use; other errors are those of the checks and scores, of check_question(), of
+  /// reserved_answers(), of load_within() and of load_scores().
   [[nodiscard]] std::int64_t best(const Rooms& rooms, std::span<const std::int64_t> weights,
                                   const RowAnswers& answers = {});
 
@@ -114,6 +124,17 @@ class KOORD_API RowBounds {
   struct Preferred {
     const Preferences* given = nullptr;
     std::int64_t most = 0;
+  };
+
+  // Load under a key as it was read last, by place; and by row whether it is to be read again.
+  struct LoadPlaces {
+    std::uint64_t key = 0;
+    std::size_t resources = 0;
+    std::vector<std::int64_t> used = {};
+    std::vector<std::int64_t> capacity = {};
+    std::vector<double> until = {};
+    std::vector<std::size_t> due = {};  // rows
+    bool all_due = true;
   };
 
   // Rows are read (placement_bounds.cpp).
@@ -178,6 +199,15 @@ class KOORD_API RowBounds {
   std::int64_t most_filled(const Rooms& rooms, const RowAnswers& answers);
   void ask_reserved(const Rooms& rooms, const ReservedAnswers& reserved, std::size_t block);
 
+  // ... and by load (placement_bounds_load.cpp).
+  [[nodiscard]] RowAnswers with_load_masks(const RowAnswers& answers);
+  void limit_loads(const RowAnswers& answers);
+  LoadPlaces& places_of(const RowLoad& load);
+  void read_load(const RowLoad& load, LoadPlaces& places);
+  void note_load_due(RowSet rows, bool all);
+  [[nodiscard]] RowSet rows_of(std::size_t first, std::size_t count,
+                               std::span<std::int64_t> numbers) const;
+
   // Where a search begins (placement_bounds_search.cpp).
   [[nodiscard]] std::size_t first_block() const;
 
@@ -234,6 +264,10 @@ class KOORD_API RowBounds {
   // by row how full they would be.
   std::vector<std::uint8_t> asked_;
   std::vector<std::int64_t> fills_, filled_;
+  std::vector<LoadPlaces> load_places_;
+  std::vector<std::vector<std::int64_t>> load_scores_;  // of the loads asked about, by place
+  // Where what is normalised depends on whom load refuses: the masks of its checks.
+  std::vector<std::vector<std::uint8_t>> load_masks_;
   std::vector<std::size_t> sooner_;  // blocks in the order in which they are looked at
   std::size_t looked_at_ = 0;
 };

@@ -12,6 +12,7 @@
 #include "koord/placement_bounds.hpp"
 #include "koord/placement_classes.hpp"
 #include "koord/placement_fit.hpp"
+#include "koord/placement_load.hpp"
 #include "koord/placement_reserved.hpp"
 #include "koord/placement_spread.hpp"
 
@@ -319,6 +320,43 @@ Preferences preferences_of(const PythonPreferences& given) {
   return preferences;
 }
 
+using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
+
+LoadColumns load_columns(const Ints& used, const Ints& bound) {
+  if (used.ndim() != 2 || bound.ndim() != 2 || used.shape(0) != bound.shape(0) ||
+      used.shape(1) != bound.shape(1)) {
+    throw Exception(invalid("columns", "other shapes", "[resource, row], of equal shapes"));
+  }
+  return {.used = used.data(),
+          .bound = bound.data(),
+          .stride = static_cast<std::size_t>(used.shape(1)),
+          .resources = static_cast<std::size_t>(used.shape(0))};
+}
+
+Freshness freshness(const Doubles& until, double now) {
+  return {.until = {until.data(), static_cast<std::size_t>(until.size())}, .now = now};
+}
+
+// Columns of what is used and of capacities, or limits; amounts; for ratings weights before when
+// what is known counts.
+using PythonLoadCheck = std::tuple<Ints, Ints, std::vector<std::int64_t>, Doubles, double, bool>;
+using PythonLoad = std::tuple<std::int64_t, std::uint64_t, Ints, Ints, std::vector<std::int64_t>,
+                              std::vector<std::int64_t>, std::int64_t, Doubles, double>;
+
+// These read what is given, which has to outlive them.
+LoadCheck load_check_of(const PythonLoadCheck& given) {
+  const auto& [used, limit, amounts, until, now, expired] = given;
+  return {load_columns(used, limit), amounts, freshness(until, now), expired};
+}
+
+RowLoad row_load_of(const PythonLoad& given) {
+  const auto& [weight, key, used, capacity, amounts, weights, dominant, until, now] = given;
+  return {.key = key,
+          .weight = weight,
+          .rating = {
+              load_columns(used, capacity), amounts, {weights, dominant}, freshness(until, now)}};
+}
+
 void add_bounds(py::module_& m) {
   py::class_<ReservedBounds>(m, "ReservedBounds")
       .def(py::init<>())
@@ -346,7 +384,9 @@ void add_bounds(py::module_& m) {
              const std::vector<Bools>& masks,
              const std::vector<std::tuple<std::int64_t, int, Ints>>& ratings,
              const std::optional<PythonReserved>& reserved, const std::vector<Words>& bit_masks,
-             const std::vector<PythonPreferences>& preferences) {
+             const std::vector<PythonPreferences>& preferences,
+             const std::vector<PythonLoadCheck>& load_checks,
+             const std::vector<PythonLoad>& loads) {
             RowAnswers answers;
             for (const Bools& mask : masks) answers.masks.push_back(bytes(mask));
             for (const auto& [weight, normalization, raw] : ratings) {
@@ -356,6 +396,10 @@ void add_bounds(py::module_& m) {
             for (const PythonPreferences& each : preferences) {
               answers.preferences.push_back(preferences_of(each));
             }
+            for (const PythonLoadCheck& each : load_checks) {
+              answers.load_checks.push_back(load_check_of(each));
+            }
+            for (const PythonLoad& each : loads) answers.loads.push_back(row_load_of(each));
             std::vector<ReservedAmount> amounts;
             if (reserved) answers.reserved = reserved_answers_of(*reserved, amounts);
             return bounds.best(rooms, weights, answers);
@@ -364,7 +408,9 @@ void add_bounds(py::module_& m) {
           py::arg("ratings") = std::vector<std::tuple<std::int64_t, int, Ints>>(),
           py::arg("reserved") = std::optional<PythonReserved>(),
           py::arg("bit_masks") = std::vector<Words>(),
-          py::arg("preferences") = std::vector<PythonPreferences>())
+          py::arg("preferences") = std::vector<PythonPreferences>(),
+          py::arg("load_checks") = std::vector<PythonLoadCheck>(),
+          py::arg("loads") = std::vector<PythonLoad>())
       .def_property_readonly("looked_at", &RowBounds::looked_at);
 }
 
@@ -389,6 +435,27 @@ Ints spread(const std::vector<PythonPart>& parts, const Bools& rated, const py::
   Ints scores(static_cast<py::ssize_t>(asked.set().count));
   spread_scores(read, bytes(rated), asked.set(), {scores.mutable_data(), asked.set().count});
   return scores;
+}
+
+Ints score_load(const Ints& used, const Ints& capacity, const std::vector<std::int64_t>& amounts,
+                const std::vector<std::int64_t>& weights, std::int64_t dominant,
+                const Doubles& until, double now, const py::object& rows) {
+  const LoadColumns columns = load_columns(used, capacity);
+  const Rows asked(rows, columns.stride);
+  Ints scores(static_cast<py::ssize_t>(asked.set().count));
+  load_scores({columns, amounts, {weights, dominant}, freshness(until, now)}, asked.set(),
+              {scores.mutable_data(), asked.set().count});
+  return scores;
+}
+
+Bools check_load(const Ints& used, const Ints& limit, const std::vector<std::int64_t>& amounts,
+                 const Doubles& until, double now, bool expired, const py::object& rows) {
+  const LoadColumns columns = load_columns(used, limit);
+  const Rows asked(rows, columns.stride);
+  Bools within(static_cast<py::ssize_t>(asked.set().count));
+  load_within({columns, amounts, freshness(until, now), expired}, asked.set(),
+              {reinterpret_cast<std::uint8_t*>(within.mutable_data()), asked.set().count});
+  return within;
 }
 
 // A column that is written to, so never a converted copy.
@@ -481,6 +548,8 @@ void register_board(py::module_& m) {
   add_classes(m);
   add_bounds(m);
   m.def("spread_scores", &spread);
+  m.def("load_scores", &score_load);
+  m.def("load_within", &check_load);
   m.def("count_pod", &count_pod);
   m.def("reserved_fit", &fit_reserved);
   m.def("reserved_scores", &score_reserved);

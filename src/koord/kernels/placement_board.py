@@ -30,6 +30,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     RowBits: TypeAlias = NDArray[np.uint64]
+    _Column: TypeAlias = NDArray[np.int64]
+    _Times: TypeAlias = NDArray[np.float64]
+    # What load_within and load_scores take, without rows, the latter with a key before that, and a
+    # weight.
+    LoadCheck: TypeAlias = tuple[_Column, _Column, Sequence[int], _Times, float, bool]
+    LoadRating: TypeAlias = tuple[
+        int, _Column, _Column, Sequence[int], Sequence[int], int, _Times, float
+    ]
+    RowLoad: TypeAlias = tuple[
+        int, int, _Column, _Column, Sequence[int], Sequence[int], int, _Times, float
+    ]
 
 __all__ = [
     "ALONE",
@@ -58,6 +69,8 @@ __all__ = [
     "changed_rows",
     "count_pod",
     "count_pods",
+    "load_scores",
+    "load_within",
     "reserved_fit",
     "reserved_scores",
     "row_bits",
@@ -112,16 +125,18 @@ RowBounds = _native.RowBounds
 """``RowBounds()``: of each block of 32 rows the least and the most of every column.
 ``update(allocatable, requested, nonzero, rows, open, ranks)`` reads rows again, at first all that
 have a rank; ``best(rooms, weights, masks=(), ratings=(), reserved=None, bit_masks=(),
-preferences=())`` is the row that a board would choose by what was read, -1 for none: rows are
-looked at only in blocks that may have it. ``looked_at`` is how many were. Of ``masks``, bool by
-row, False refuses; ``ratings`` are ``(weight, normalization, raw scores by row)``. ``bit_masks``
-are masks as :func:`row_bits`; ``preferences`` are ``(weight, [(weight, bits), ...])``: a row's raw
-score is the sum of the weights of which it has the bit, each 0 to 1,000,000, and :data:`DEFAULT`
-is how it is normalised. ``reserved`` are a pod's reservations, for bounds of
-``RowBounds(keeps_order=True)``: bounds, weight, ``allocatable`` and ``requested`` of
-nodes as those see them for which nothing is held, and ``reserved`` and ``amounts`` as of
-:data:`reserved_fit` with slots by row, -1 for none, between; whether a reservation is required, and
-whether its node goes unlooked at."""
+preferences=(), load_checks=(), loads=())`` is the row that a board would choose by what was read,
+-1 for none: rows are looked at only in blocks that may have it. ``looked_at`` is how many were. Of
+``masks``, bool by row, False refuses; ``ratings`` are ``(weight, normalization, raw scores by
+row)``. ``bit_masks`` are masks as :func:`row_bits`; ``preferences`` are ``(weight, [(weight, bits),
+...])``: a row's raw score is the sum of the weights of which it has the bit, each 0 to 1,000,000,
+and :data:`DEFAULT` is how it is normalised. ``reserved`` are a pod's reservations, for bounds of
+``RowBounds(keeps_order=True)``: bounds, weight, ``allocatable`` and ``requested`` of nodes as those
+see them for which nothing is held, and ``reserved`` and ``amounts`` as of :data:`reserved_fit` with
+slots by row, -1 for none, between; whether a reservation is required, and whether its node goes
+unlooked at. ``load_checks`` are what :data:`load_within` takes before the rows, ``loads`` a weight
+and a key before what :data:`load_scores` takes there: of one key columns and weights are the same,
+and rows in whose columns anything changes are read again by ``update``."""
 
 ReservedBounds = _native.ReservedBounds
 """``ReservedBounds()``: of each block of 32 rows how full reservations are, at least and at most.
@@ -181,6 +196,17 @@ spread_scores = _native.spread_scores
 """``spread_scores([(label, domain, counts, weight, bias), ...], rated, rows)``: by row, the sum of
 ``counts[domain] * weight + bias`` over parts whose ``label`` is not below 0 there, rounded half up;
 -1 for rows that are not ``rated``. A ``domain`` of None takes each row for its own."""
+
+load_scores = _native.load_scores
+"""``load_scores(used, capacity, amounts, weights, dominant, until, now, rows)``: by row, 0..100,
+the mean of the percentages of ``capacity`` that stay unused once ``amounts`` come on top of
+``used``, both ``[resource, row]``; it is weighted by resource, and by ``dominant`` for the lowest
+of them. 0 where ``until`` is not after ``now``."""
+
+load_within = _native.load_within
+"""``load_within(used, limit, amounts, until, now, expired, rows)``: by row, whether no resource is
+above its ``limit`` once ``amounts`` come on top; ``expired`` where ``until`` is not after
+``now``."""
 
 ALONE, BESIDE, WITHIN, SHARES = 1, 2, 4, 8
 """Bits of :data:`reserved_fit`: the node has room without the reservation; with what that has left;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,11 +47,11 @@ def groups() -> Iterator[None]:
         path.rmdir()
 
 
-def opened(state: Path, kept_max: int = 0) -> HostExecutor:
+def opened(state: Path, kept_max: int = 0, clock: VirtualClock | None = None) -> HostExecutor:
     files = NativeCgroupFiles(Hierarchy(ROOT, Version.V1, kubepods=POD), kept_max)
     settings = ExecutorOptions(Version.V1, page_bytes=os.sysconf("SC_PAGE_SIZE"))
     kinds = [CgroupFileWriter({Base.CGROUP: files})]
-    return HostExecutor(kinds, Journal(state, "boot"), VirtualClock(), settings)
+    return HostExecutor(kinds, Journal(state, "boot"), clock or VirtualClock(), settings)
 
 
 def say(executor: HostExecutor) -> dict[tuple[str, str], str | None]:
@@ -116,3 +117,48 @@ def test_a_cgroup_that_comes_back_is_compared_itself(tmp_path: Path, groups: Non
     executor.withdraw("a")
     executor.settle()
     assert executor.failures() == []
+
+
+def test_of_cgroups_that_are_gone_no_descriptor_stays_open(tmp_path: Path, groups: None) -> None:
+    """Whether they went by themselves or were given back before; others are opened anew."""
+    clock = VirtualClock()
+    executor = opened(tmp_path, kept_max=16, clock=clock)
+
+    def compare() -> set[str]:
+        for _ in range(2):
+            executor.recheck()
+            executor.settle()
+        return {Path(name).parent.name for name in open_files() if POD in name}
+
+    child = ROOT / "cpu" / CHILD
+    claims = [Claim(SHARES, directory, 512, "r") for directory in (POD, CHILD)]
+    claims += [Claim(QUOTA, POD, 50000, "r"), Claim(MEMORY, POD, 64 << 20, "r")]
+    executor.state("a", "s", claims)
+    executor.settle()
+    assert compare() == {POD, "child"}
+    child.rmdir()
+    assert compare() == {POD}
+    child.mkdir()
+    executor.state("a", "s", claims)
+    executor.settle()
+    assert compare() == {POD, "child"}
+    executor.state("a", "s", [each for each in claims if each.directory == POD])
+    executor.settle()
+    child.rmdir()
+    # Not at once again: the others are many.
+    assert compare() == {POD, "child"}
+    clock.advance(30.0)
+    assert compare() == {POD}
+    child.mkdir()
+    executor.withdraw("a")
+    executor.settle()
+    executor.close()
+    assert compare() == set()
+
+
+def open_files() -> list[str]:
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+    return found

@@ -215,6 +215,14 @@ _ReservedAnswers: TypeAlias = tuple[
     bool,
 ]
 
+_LoadCheck = tuple[
+    NDArray[np.int64], NDArray[np.int64], Sequence[int], NDArray[np.float64], float, bool
+]
+_Load = tuple[
+    int, int, NDArray[np.int64], NDArray[np.int64], Sequence[int], Sequence[int], int,
+    NDArray[np.float64], float,
+]  # fmt: skip
+
 class RowBounds:
     def __init__(self, keeps_order: bool = False) -> None: ...
     def update(
@@ -236,6 +244,8 @@ class RowBounds:
         reserved: _ReservedAnswers | None = ...,
         bit_masks: Sequence[NDArray[np.uint64]] = ...,
         preferences: Sequence[tuple[int, Sequence[tuple[int, NDArray[np.uint64]]]]] = ...,
+        load_checks: Sequence[_LoadCheck] = ...,
+        loads: Sequence[_Load] = ...,
     ) -> int: ...
     @property
     def looked_at(self) -> int: ...
@@ -278,6 +288,27 @@ def spread_scores(
     rows: Rows,
     /,
 ) -> NDArray[np.int64]: ...
+def load_scores(
+    used: NDArray[np.int64],
+    capacity: NDArray[np.int64],
+    amounts: Sequence[int],
+    weights: Sequence[int],
+    dominant: int,
+    until: NDArray[np.float64],
+    now: float,
+    rows: Rows,
+    /,
+) -> NDArray[np.int64]: ...
+def load_within(
+    used: NDArray[np.int64],
+    limit: NDArray[np.int64],
+    amounts: Sequence[int],
+    until: NDArray[np.float64],
+    now: float,
+    expired: bool,
+    rows: Rows,
+    /,
+) -> NDArray[np.bool_]: ...
 
 ReservedAmount = tuple[int, int, int, bool, bool, bool]
 

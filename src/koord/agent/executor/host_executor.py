@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.agent.executor import write_events
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
     from koord.base.clock import Clock
 
 _LOG = log.get("agent.executor")
+# Descriptors of cgroups that are gone keep a little of each in the kernel's memory. To close them
+# means that all others are opened anew, some milliseconds for a full node: not more often than so.
+_CLOSE_SECONDS = 30.0
 
 
 class ExecutorOptions(NamedTuple):
@@ -121,6 +125,8 @@ class HostExecutor:
         self._lived_seconds = self._started_seconds
         self._recheck: AbstractSet[Target] = frozenset()
         self._drift = DriftDetector(self._writers.writer_of, self._last_values, self._failures)
+        # Whether targets have gone since descriptors were closed, and when that was.
+        self._went, self._closed_seconds = False, -math.inf
         self._absent_files: set[str] = set()
         # Why the journal could not be written last time; empty where it was.
         self._uncommitted = ""
@@ -196,6 +202,8 @@ class HostExecutor:
         due = self._due(now)
         if due:
             self._settle(sorted(due), now)
+        if self._went and now - self._closed_seconds >= _CLOSE_SECONDS:
+            self.close()
         self._commit_quietly()
 
     def give_all_back(self) -> list[WriteFailure]:
@@ -212,8 +220,9 @@ class HostExecutor:
         return [failure for failure in self._failures.all() if failure.target in self._journal]
 
     def close(self) -> None:
-        """Closes descriptors that stayed open, at the end."""
+        """Closes descriptors that stayed open; those that are used again are opened anew."""
         self._writers.close_kept()
+        self._went, self._closed_seconds = False, self._clock.monotonic_seconds()
 
     def failures(self) -> list[WriteFailure]:
         """Targets that do not say what they should.
@@ -448,6 +457,7 @@ class HostExecutor:
         if not gone:
             self._reporter(write_events.WriteFailed(target, failure))
         elif failure.attempts == 1:
+            self._went = True
             self._reporter(write_events.CgroupGone(target))
         return gone
 
@@ -467,6 +477,7 @@ class HostExecutor:
         self._failures.failed(target, Written(Outcome.UNSUPPORTED, errno.ENOENT, why), now)
 
     def _over(self, target: Target) -> None:
+        self._went = True
         self._failures.passed(target)
         self._last_values.forget(target)
 

@@ -278,6 +278,16 @@ def test_without_usage_nothing_changes(tmp_path):
     assert scene.executor.claims == before
 
 
+def test_without_pods_nothing_changes_and_nothing_has_failed(tmp_path):
+    """A node that is new, or whose kubelet has just begun, has none for a moment."""
+    scene = _held(Scene(tmp_path), "0-7").uses(2.2, ls=2.2)
+    scene.run()
+    before = dict(scene.executor.claims)
+    scene.pods.clear()
+    assert scene.run() == {"state": "no pods on this node"}
+    assert scene.executor.claims == before
+
+
 def test_an_unset_switch_is_an_error_and_recovers_nothing(tmp_path):
     scene = _held(Scene(tmp_path), "0-7").uses(2.2, ls=2.2)
     scene.run()

@@ -104,9 +104,8 @@ class NativeCgroupFiles:
         self._hierarchy = hierarchy
         self._opening = Reader(hierarchy, kept_max=0)
         self._keeping, self._kept_max = Reader(hierarchy, kept_max), kept_max
-        # By resource those that were asked for last, and how many have left since a closing.
+        # By resource those that were asked for last.
         self._last: dict[str, Directories] = {}
-        self._left = 0
         self._writer = Writer(hierarchy, ALWAYS_COMPARE, 0.0)
 
     @property
@@ -149,7 +148,7 @@ class NativeCgroupFiles:
     def _read(self, resource: str, directories: Sequence[str]) -> Table:
         reader = self._opening
         if isinstance(directories, Directories):
-            self._note(resource, directories)
+            self._last[resource] = directories
             # With fewer than all take, each would be closed before it is read again.
             if sum(map(len, self._last.values())) <= self._kept_max:
                 reader = self._keeping
@@ -158,17 +157,6 @@ class NativeCgroupFiles:
     def close_kept(self) -> None:
         """Closes the descriptors that stayed open; who reads again opens them anew."""
         self._keeping.close_kept()
-
-    def _note(self, resource: str, directories: Directories) -> None:
-        """Descriptors of cgroups that are gone keep a little of each in the kernel's memory."""
-        before = self._last.get(resource, ())
-        if before is directories:
-            return
-        self._last[resource] = directories
-        self._left += len(set(before).difference(directories))
-        if self._left > self._keeping.kept // 4:
-            self._keeping.close_kept()
-            self._left = 0
 
     def is_absent(self, resource: str, directory: str) -> bool:
         """Whether the directory is there and the file is not."""

@@ -62,8 +62,8 @@ class _CPUSetTarget(NamedTuple):
 class CPUSuppress:
     """Claims the CPUs or the CPU quota of best-effort pods.
 
-    What it stated stays while the node's usage is not measured, or pods are older than
-    ``readings.TO_SUPPRESS`` allows.
+    What it stated stays while the node's usage is not measured, there is no pod, or pods are older
+    than ``readings.TO_SUPPRESS`` allows.
     """
 
     name = "cpusuppress"
@@ -91,7 +91,7 @@ class CPUSuppress:
             return self._recover(tick, hands, machine, "disabled")
         readings.check_fresh(tick, readings.TO_SUPPRESS)
         if not tick.snapshot.pods.value:
-            raise KoordError("pods", "", "none", "pods on this node", Code.NOT_FOUND)
+            return {"state": "no pods on this node"}
         milli, figures = self._allowed(tick, config)
         if config.cpu_suppress_policy == CFS_QUOTA:
             return {"policy": CFS_QUOTA, **figures, **self._by_quota(tick, hands, machine, milli)}

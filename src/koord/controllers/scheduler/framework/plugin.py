@@ -84,7 +84,12 @@ class Plugin:
     of all rows as bits (:func:`koord.kernels.placement_board.row_bits`), or None where they do not
     for a pod. Filter's are the rows that pass, or True or False for all; Score's are weights with
     the rows that have them, the sum of which is normalised as ``DEFAULT``. Then many rows cost next
-    to nothing, and no answers are kept for their sake."""
+    to nothing, and no answers are kept for their sake.
+
+    Or it may have ``filter_load(cycle)`` and ``score_load(cycle)``, of type
+    :data:`koord.kernels.placement_board.LoadCheck` and ``LoadRating``: then rows are asked about
+    that are looked at alone. Columns change together with one of the aspects on which it
+    depends."""
     listens_by_shape: ClassVar[bool] = True
     """Whether :meth:`idle_points` ever names ``pod_added``. Where it does not, it need not be asked
     about the shapes of pods that are bound already, of which a restart brings thousands."""

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from koord.api.kinds.device import Device
 from koord.api.kinds.node import Node
+from koord.api.kinds.nodemetric import NodeMetric
 from koord.api.kinds.pod import Pod
 from koord.api.kinds.reservation import Reservation
 from koord.api.kinds.topology import NodeResourceTopology
@@ -39,6 +40,7 @@ from koord.controllers.scheduler.plugins.reservation.state.reservation_index imp
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
 from tests.controllers.scheduler.plugins.deviceshare.clusters import device, gpu
+from tests.controllers.scheduler.plugins.loadaware.reports import amounts, metric
 from tests.controllers.scheduler.plugins.nodenumaresource.cluster import SPEC, cpus, topology
 from tests.controllers.scheduler.plugins.reservation.bench import available
 from tests.controllers.scheduler.pods import node, pod
@@ -50,6 +52,7 @@ CORE, RATIO = "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory-ratio"
 SCORED = ("NodeResourcesFit", "NodeResourcesBalancedAllocation", "NodeNUMAResource", "DeviceShare",
           "Reservation", "LoadAwareScheduling")  # fmt: skip
 AFFINITY = {"scheduling.koordinator.sh/reservation-affinity": "{}"}
+THRESHOLDS = "scheduling.koordinator.sh/usage-thresholds"
 INSISTING = (12, 21)  # kinds of pods that must have a reservation
 BINDS = (None, "FullPCPUs", "SpreadByPCPUs")
 
@@ -60,7 +63,8 @@ class Cluster:
     def __init__(self) -> None:
         registry = Registry(outside=[])
         self.views = LocalViews()
-        self.world = ClusterState(self.views, VirtualClock(1_700_000_000.0))
+        self.clock = VirtualClock(1_700_000_000.0)
+        self.world = ClusterState(self.views, self.clock)
         profiles = shipped(registry, "koord-scheduler").profiles
         self.scheduler = Scheduler(self.world, profiles, registry)
         (self.decider,) = self.scheduler.loop.parts.deciders.values()
@@ -131,13 +135,46 @@ class Cluster:
             self.describe(index, sick=True)
         elif what == "constrain":
             self.describe(index, labels={POLICY: "SingleNUMANode"} if which % 2 else {})
+        elif what == "report":
+            for each in range(index % 4, NODES, 1 + which % 3):
+                self.report(each, which)
+        elif what == "unreport":
+            self.views.view(NodeMetric).remove(f"n{index:02}")
+        elif what == "strict":
+            limits = json.dumps({"usageThresholds": {"cpu": 20 + which % 60}})
+            self.describe(index, annotations={THRESHOLDS: limits})
+        elif what == "later":
+            # Reports are good for three minutes.
+            self.clock.advance(float(which))
+
+    def report(self, index: int, which: int) -> None:
+        """What a node uses, and at times who of its pods; some reports are old already."""
+        name, used = f"n{index:02}", 300 * ((7 * index + which) % 26)
+        found = [info for info in self.placed if self.world.table.name(info.row) == name]
+        pods = {info.key: (amounts(100, 64 << 20), "koord-prod") for info in found[: which % 3]}
+        at = self.clock.wall_seconds() - 170 * (index % 9 == 0)
+        load = amounts(used, (index % 32) << 30)
+        self.views.view(NodeMetric).put(metric(name, at, load, pods))
 
 
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["pod", "again"]), st.sampled_from([*range(12), *INSISTING])),
         st.tuples(
-            st.sampled_from(["gone", "reserve", "unreserve", "cordon", "sick", "constrain"]),
+            st.sampled_from(
+                [
+                    "gone",
+                    "reserve",
+                    "unreserve",
+                    "cordon",
+                    "sick",
+                    "constrain",
+                    "report",
+                    "unreport",
+                    "strict",
+                    "later",
+                ]
+            ),
             st.integers(0, 99),
         ),
     ),
@@ -213,6 +250,44 @@ def test_a_history_with_all_kinds_of_pods() -> None:
     bound = [info for info in cluster.placed if "NodeNUMAResource" in info.allocations]
     shared = [info for info in cluster.placed if "DeviceShare" in info.allocations]
     assert min(len(reserved), len(bound), len(shared)) >= 8
+
+
+def test_a_history_of_reports() -> None:
+    cluster, chosen = Cluster(), []
+    steps = [("report", 1), ("report", 3), ("strict", 9), ("later", 99), ("report", 5)]
+    for what, which in (*steps, ("unreport", 20), ("reserve", 3), ("later", 90), ("report", 8)):
+        cluster.do(what, which)
+        for again, kind in itertools.product((True, False), (0, 1, 2, 3, 12)):
+            chosen.append(_compare(cluster, cluster.pod(kind, again)))
+    assert len(set(chosen)) > 10
+
+
+def test_a_report_alone_changes_the_choice() -> None:
+    cluster = Cluster()
+    view = cluster.views.view(NodeMetric)
+    at, busy, idle = cluster.clock.wall_seconds(), amounts(4000, 16 << 30), amounts(0, 0)
+    for index in range(NODES):
+        view.put(metric(f"n{index:02}", at, busy))
+    for index in (40, 68, 3):
+        before = cluster.decider.decide(cluster.pod(3))
+        assert before.cycle.board is None
+        view.put(metric(f"n{index:02}", at, idle))
+        assert _compare(cluster, cluster.pod(3)) == index != before.row
+        view.put(metric(f"n{index:02}", at, busy))
+
+
+def test_answers_are_kept_for_pods_that_are_alike_where_nodes_report_their_load() -> None:
+    cluster = Cluster()
+    for index in range(NODES):
+        cluster.report(index, 4)
+    boards = []
+    for number in range(40):
+        decision = cluster.decider.decide(cluster.pod(3, again=number > 0))
+        assert cluster.decider.assume(decision) is None
+        boards.append(decision.cycle.board)
+    # Once searches have cost what an entry does, which lags behind by one pod alone.
+    assert len({id(board) for board in boards[20:]}) == 1
+    assert boards[-1] is not None
 
 
 def test_pods_of_reservations_and_shares_of_cards_are_searched_for_without_boards() -> None:

@@ -512,7 +512,9 @@ def _asking(search: SearchCost, others: Sequence[PluginAnswers]) -> SearchCost:
     """The cost of a search where others are asked too: those that answer in bits cost nothing."""
     if not others:
         return search
-    dear = [each for each in others if each.bits is None]
+    if any(each.load is not None and each.point == "score" for each in others):
+        search = search.rating_load()
+    dear = [each for each in others if each.bits is None and each.load is None]
     if not dear:
         return search
     by_node = all(each.depends == _NODE for each in dear)

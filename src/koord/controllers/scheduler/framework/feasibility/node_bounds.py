@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Columns: TypeAlias = NodeTable | ViewedColumns
 
-_READ = int(Aspect.NODE) | int(Aspect.PODS) | int(Aspect.RESERVATIONS)
+_READ = int(Aspect.NODE | Aspect.PODS | Aspect.RESERVATIONS | Aspect.LOAD)
 # In the time in which one row of a board is brought up to date blocks of so many rows are bounded,
 # and so many rows beside each other are looked at. On 5,000 rows it was measured to be 0.05 us.
 _BOUNDED, _LOOKED_AT = 64, 8
@@ -46,9 +46,6 @@ class ColumnBounds:
         table: the nodes.
         keeps_order: rows are never ordered by how much of them is taken, as it has to be where a
             pod's reservations are asked about.
-
-    Attributes:
-        cost: of a search where kernels and bounds say it all, by what the last ones looked at.
     """
 
     def __init__(self, table: NodeTable, *, keeps_order: bool = False) -> None:
@@ -57,7 +54,17 @@ class ColumnBounds:
         self._layout = -1
         self._rank: NDArray[np.int64] | None = None
         self._looked_at = 0
-        self.cost = SearchCost(0, 0, 0)
+        self._cost = SearchCost(0, 0, 0)
+
+    @property
+    def cost(self) -> SearchCost:
+        """Of a search where kernels and bounds say it all, by what the last ones looked at."""
+        # Before the first search, too: else no entry would ever be found new enough.
+        size = self._table.size
+        rows, of_entry = size // _BOUNDED + self._looked_at // _LOOKED_AT, size // _OF_ENTRY
+        if rows != self._cost.rows or of_entry != self._cost.of_entry:
+            self._cost = SearchCost(rows, rows, of_entry)
+        return self._cost
 
     def read(self, columns: Columns, rows: Rows | None) -> None:
         """Reads rows again.
@@ -98,18 +105,14 @@ class ColumnBounds:
         if answers is None and reserved is None:
             row = bounds.best(kernels.rooms, weights)
         else:
-            said = answers or _NOTHING
-            row = bounds.best(kernels.rooms, weights, *said[:2], reserved, *said[2:])
+            masks, ratings, bits, preferences, load_checks, loads = answers or _NOTHING
+            row = bounds.best(
+                kernels.rooms, weights, masks, ratings, reserved, bits, preferences,
+                load_checks, loads,
+            )  # fmt: skip
         if answers is None:
             self._looked_at += (bounds.looked_at - self._looked_at) // _SEARCHES
-            self._follow_cost()
         return row
-
-    def _follow_cost(self) -> None:
-        size = self._table.size
-        rows, of_entry = size // _BOUNDED + self._looked_at // _LOOKED_AT, size // _OF_ENTRY
-        if rows != self.cost.rows or of_entry != self.cost.of_entry:
-            self.cost = SearchCost(rows, rows, of_entry)
 
 
 class NodeBounds(ColumnBounds):

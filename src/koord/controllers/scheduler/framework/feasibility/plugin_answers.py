@@ -37,6 +37,8 @@ class PluginAnswers:
         depends: on which aspects.
         bits: what says the same as bits, ``filter_bits`` and ``score_bits`` of the same class; None
             for a plugin without.
+        load: what native bounds work out themselves, ``filter_load`` and ``score_load`` of the
+            same; None for a plugin without.
         at_once: see ``filter_at_once`` and ``score_at_once`` of
             :class:`koord.controllers.scheduler.framework.plugin.Plugin`.
         reserved: what says whose reservations are to be asked about the rows that are looked at,
@@ -55,6 +57,7 @@ class PluginAnswers:
         "bits",
         "depends",
         "generation",
+        "load",
         "number",
         "plugin",
         "point",
@@ -79,6 +82,7 @@ class PluginAnswers:
         wanted = getattr(plugin, f"{point}_at_once", False) and self.answer is not None
         self.at_once = wanted and getattr(plugin, "normalization", None) is not Normalization.CUSTOM
         self.bits: Callable[[Cycle], Any] | None = getattr(plugin, f"{point}_bits", None)
+        self.load: Callable[[Cycle], Any] | None = getattr(plugin, f"{point}_load", None)
         self._at_once_for: Callable[[Cycle], bool] | None = _own(plugin, point, "answers_at_once")
         self.reserved: Callable[[Cycle], tuple[Any, ...]] | None
         self.reserved = getattr(plugin, "reserved_answers", None)

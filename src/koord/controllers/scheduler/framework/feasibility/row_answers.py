@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from koord.controllers.scheduler.framework.cycle import Cycle
     from koord.controllers.scheduler.framework.feasibility.plugin_answers import PluginAnswers
-    from koord.kernels.placement_board import RowBits
+    from koord.kernels.placement_board import LoadCheck, LoadRating, RowBits, RowLoad
 
 
 class RowAnswers(NamedTuple):
@@ -27,12 +27,15 @@ class RowAnswers(NamedTuple):
         ratings: weight, native normalisation and raw scores.
         bit_masks, preferences: the same as bits, as
             :data:`koord.kernels.placement_board.RowBounds` takes them.
+        load_checks, loads: what it works out itself of the rows that it looks at, in the same way.
     """
 
     masks: list[NDArray[np.bool_]]
     ratings: list[tuple[int, int, NDArray[np.int64]]]
     bit_masks: list[RowBits]
     preferences: list[tuple[int, Sequence[tuple[int, RowBits]]]]
+    load_checks: list[LoadCheck]
+    loads: list[RowLoad]
 
     @staticmethod
     def where(allowed: NDArray[np.bool_] | None = None) -> RowAnswers:
@@ -41,10 +44,13 @@ class RowAnswers(NamedTuple):
         Args:
             allowed: the rows that come into question; None for all.
         """
-        return RowAnswers([] if allowed is None else [allowed], [], [], [])
+        return RowAnswers([] if allowed is None else [allowed], [], [], [], [], [])
 
     def add_mask(self, cycle: Cycle, plugin: PluginAnswers) -> None:
         """What a Filter plugin says; nothing where it lets all pass."""
+        if plugin.load is not None:
+            self.load_checks.append(plugin.load(cycle))
+            return
         bits = plugin.bits_of_all_rows(cycle)
         if bits is None:
             mask = plugin.of_all_rows(cycle)
@@ -64,6 +70,10 @@ class RowAnswers(NamedTuple):
             weight: of its score.
             kind: how that is normalised.
         """
+        if plugin.load is not None and kind == placement_board.NONE:
+            rating: LoadRating = plugin.load(cycle)
+            self.loads.append((weight, *rating))
+            return
         bits = plugin.bits_of_all_rows(cycle) if kind == placement_board.DEFAULT else None
         if bits is None:
             self.ratings.append((weight, kind, plugin.of_all_rows(cycle)))

@@ -10,6 +10,8 @@ docs/reference/load.md#load-of-a-node.
 from __future__ import annotations
 
 import math
+import sys
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -41,6 +43,13 @@ NO_LIMIT = 2**62
 """More than any load: what is not checked is below."""
 
 _LEAST_ROWS = 64
+_KEYS = count(1)
+_COLUMNS = (
+    "used", "capacity", "limit", "enforced", "reported", "expires_at", "scored_until",
+    "checked_until",
+)  # fmt: skip
+# Before any time, and a time all the same: a filter that does not ask for it has none.
+_PAST = -sys.float_info.max
 
 
 class NodeLoad(NamedTuple):
@@ -70,6 +79,7 @@ class LoadCache:
         expiration_seconds: how old a NodeMetric may be.
 
     Attributes:
+        keys: by view, a number that no other cache has.
         used: int64 ``[view, resource, row]``, what is in use or on its way.
         capacity: int64 ``[resource, row]``, before amplification.
         limit: int64 ``[2, resource, row]``: the most that the filter lets a row of the view FILTER,
@@ -78,6 +88,8 @@ class LoadCache:
         reporting: how many rows are reported.
         reported: whether there is a NodeMetric that has usage of the node itself.
         expires_at: wall seconds at which the NodeMetric expires; minus infinity without a time.
+        scored_until: the same, minus infinity where none is reported.
+        checked_until: float64 ``[2, row]``: the same, infinity where no threshold is enforced.
         rows_with_thresholds: how many rows have any threshold at all.
     """
 
@@ -100,12 +112,15 @@ class LoadCache:
         self._cells = self.used.reshape(4 * count, 0)
         self._unused = np.zeros((2, 0), np.int64)
         self._numbers = np.arange(4 * count, dtype=np.intp)
+        self.keys = [next(_KEYS) for _ in VIEWS]
         self.capacity = np.zeros((count, 0), np.int64)
         self.limit = np.zeros((2, count, 0), np.int64)
         self.enforced = np.zeros((2, 0), np.bool_)
         self.reported = np.zeros(0, np.bool_)
         self.reporting = 0
         self.expires_at = np.zeros(0)
+        self.scored_until = np.zeros(0)
+        self.checked_until = np.zeros((2, 0))
         self.rows_with_thresholds = 0
         self.thresholds: list[Thresholds] = []
         self._checked: list[bool] = []
@@ -152,7 +167,11 @@ class LoadCache:
         reported = metric is not None and metric.reported
         self.reporting += reported - bool(self.reported[row])
         self.reported[row] = reported
-        self.expires_at[row] = -np.inf if updated is None else updated + self._expiration
+        expires_at = -math.inf if updated is None else updated + self._expiration
+        self.expires_at[row] = expires_at
+        self.scored_until[row] = expires_at if reported else -math.inf
+        for view in (FILTER, FILTER_PROD):
+            self._check_until(view, row)
 
     def metric(self, row: int) -> NodeUsage | None:
         """What a node reports, None without a NodeMetric."""
@@ -270,10 +289,15 @@ class LoadCache:
         capacities = self.capacity[:, row].tolist()
         for view, percents in ((FILTER, others), (FILTER_PROD, prod if any(prod) else others)):
             self.enforced[view, row] = known and any(percents)
+            self._check_until(view, row)
             self.limit[view, :, row] = [
                 most_within(percent, capacity) if checked and percent and capacity else NO_LIMIT
                 for percent, capacity in zip(percents, capacities, strict=True)
             ]
+
+    def _check_until(self, view: int, row: int) -> None:
+        until = max(float(self.expires_at[row]), _PAST)
+        self.checked_until[view, row] = until if self.enforced[view, row] else math.inf
 
     def _percents(self, row: int) -> tuple[list[int], list[int]]:
         """By resource, the thresholds for Prod pods and for others; 0 does not check."""
@@ -293,7 +317,7 @@ class LoadCache:
         if row < have:
             return
         size = max(_LEAST_ROWS, 2 * row)
-        for name in ("used", "capacity", "limit", "enforced", "reported", "expires_at"):
+        for name in _COLUMNS:
             old = getattr(self, name)
             longer = np.zeros((*old.shape[:-1], size), old.dtype)
             longer[..., :have] = old

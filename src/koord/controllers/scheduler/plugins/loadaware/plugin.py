@@ -38,6 +38,7 @@ from koord.controllers.scheduler.plugins.reservation.objects.reserve_pod import 
 )
 from koord.controllers.scheduler.pod_conditions import became_true
 from koord.controllers.scheduler.queue.events import Action
+from koord.kernels.placement_board import load_scores, load_within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from koord.controllers.scheduler.plugins.loadaware.cache import NodeLoad
     from koord.controllers.scheduler.plugins.loadaware.node_metric import NodeUsage
     from koord.controllers.scheduler.queue.events import HintedEvent
+    from koord.kernels.placement_board import LoadCheck, LoadRating
 
 
 class LoadAwareScheduling(Plugin):
@@ -85,7 +87,7 @@ class LoadAwareScheduling(Plugin):
             expiration_seconds=args.node_metric_expiration_seconds,
         )
         self._estimator = PodEstimator(args, names)
-        self._weights = scoring.ScoreWeights.of(
+        self._weights = scoring.ScoreWeights(
             [args.resource_weights.get(name, 0) for name in names], args.dominant_resource_weight
         )
         self._key = memo_key(self.name)
@@ -321,7 +323,7 @@ class LoadAwareScheduling(Plugin):
         weights, or where no node reports its load.
         """
         idle = [] if self._filters(shape) else ["filter"]
-        if not self.cache.reporting or not self._weights.total:
+        if not self.cache.reporting or not self._weights:
             idle.append("score")
         return idle
 
@@ -344,13 +346,16 @@ class LoadAwareScheduling(Plugin):
 
     def filter(self, cycle: Cycle, rows: Rows) -> NDArray[np.bool_]:
         """Whether a row stays within its thresholds with the pod."""
-        pod_estimate = self._pod_estimate(cycle.shape)
         if not self._filters(cycle.shape):
             return np.ones(len(self.cache.reported[rows]), np.bool_)
+        return load_within(*self.filter_load(cycle), rows)
+
+    def filter_load(self, cycle: Cycle) -> LoadCheck:
+        """The same question, for pods for which it has something to do at Filter."""
+        pod_estimate = self._pod_estimate(cycle.shape)
         view = FILTER_PROD if pod_estimate.prod else FILTER
-        deadline = self._deadline()
-        return filtering.passes(
-            self.cache, view, pod_estimate.estimate, rows, deadline, self._lenient
+        return filtering.load_check(
+            self.cache, view, pod_estimate.estimate, self._deadline(), self._lenient
         )
 
     def _deadline(self) -> float | None:
@@ -375,16 +380,15 @@ class LoadAwareScheduling(Plugin):
 
     def score(self, cycle: Cycle, rows: Rows) -> NDArray[np.int64]:
         """The weighted share that stays unused; 0 where nothing trustworthy is known."""
+        return load_scores(*self.score_load(cycle)[1:], rows)
+
+    def score_load(self, cycle: Cycle) -> LoadRating:
+        """The same question; its key is the view's."""
         pod_estimate = self._pod_estimate(cycle.shape)
         by_prod = pod_estimate.prod and self.args.score_according_prod_usage
-        return scoring.score(
-            self.cache,
-            SCORE_PROD if by_prod else SCORE,
-            pod_estimate.estimate,
-            self._weights,
-            rows,
-            self.handle.clock.wall_seconds(),
-        )
+        now = self.handle.clock.wall_seconds()
+        view = SCORE_PROD if by_prod else SCORE
+        return scoring.load_rating(self.cache, view, pod_estimate.estimate, self._weights, now)
 
     debug_paths: ClassVar[Sequence[str]] = ("node/:name",)
 
