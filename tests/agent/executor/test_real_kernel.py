@@ -158,7 +158,7 @@ def test_of_cgroups_that_are_gone_no_descriptor_stays_open(tmp_path: Path, group
 
 def open_files() -> list[str]:
     found = []
-    for number in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):
-            found.append(os.readlink(f"/proc/self/fd/{number}"))
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since they were listed
+            found.append(str(each.readlink()))
     return found
