@@ -15,10 +15,6 @@ bool rises(Normalization kind) {
   return kind != Normalization::kReversed && kind != Normalization::kSpread;
 }
 
-bool is_normalised(const RowRating& rating) {
-  return rating.rule.normalization != Normalization::kNone;
-}
-
 }  // namespace
 
 void RowBounds::limit_answers(const Rooms& rooms, const RowAnswers& answers) {
@@ -38,7 +34,7 @@ void RowBounds::limit_answers(const Rooms& rooms, const RowAnswers& answers) {
 // Reservations before ratings: these are normalised among the rows that those let pass.
 void RowBounds::limit_ratings(const Rooms& rooms, const RowAnswers& answers) {
   // What is not normalised is bounded by rows without room as well: that is no less.
-  if (std::ranges::any_of(answers.ratings, is_normalised)) {
+  if (std::ranges::any_of(answers.ratings, &RowRating::normalised)) {
     for (std::size_t at = 0; at < rows_; at += kPart) {
       allow_room(rooms, in_a_row(at, std::min(kPart, rows_ - at)));
     }

@@ -82,11 +82,8 @@ void check_loads(const RowAnswers& answers, std::size_t rows) {
 
 // Whether some score is normalised among the rows that nothing refuses.
 bool is_normalised(const RowAnswers& answers) {
-  const auto normalised = [](const RowRating& each) {
-    return each.rule.normalization != Normalization::kNone;
-  };
   return answers.reserved.bounds != nullptr || !answers.preferences.empty() ||
-         std::ranges::any_of(answers.ratings, normalised);
+         std::ranges::any_of(answers.ratings, &RowRating::normalised);
 }
 
 void check_answers(const RowAnswers& answers, std::size_t rows, bool by_use) {

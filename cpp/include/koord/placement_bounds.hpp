@@ -39,6 +39,8 @@ namespace koord::placement {
 struct RowRating {
   ScoreRule rule = {};
   std::span<const std::int64_t> raw = {};
+
+  [[nodiscard]] bool normalised() const { return rule.normalization != Normalization::kNone; }
 };
 
 /// Reservations for a pod, asked about the rows that are looked at alone. What they are filled is

@@ -87,9 +87,9 @@ class Plugin:
     to nothing, and no answers are kept for their sake.
 
     Or it may have ``filter_load(cycle)`` and ``score_load(cycle)``, of type
-    :data:`koord.kernels.placement_board.LoadCheck` and ``LoadRating``: then rows are asked about
-    that are looked at alone. Columns change together with one of the aspects on which it
-    depends."""
+    :data:`koord.kernels.placement_board.LoadCheck` and ``LoadRating``, which a native search works
+    out itself. What columns say of a row changes only where an aspect of it is touched on which the
+    plugin depends."""
     listens_by_shape: ClassVar[bool] = True
     """Whether :meth:`idle_points` ever names ``pod_added``. Where it does not, it need not be asked
     about the shapes of pods that are bound already, of which a restart brings thousands."""

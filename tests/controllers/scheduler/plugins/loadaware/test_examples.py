@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from koord.api.codec import convert
 from koord.api.kinds.nodemetric import NodeMetric
-from koord.api.kinds.pod import Pod
+from koord.api.kinds.pod import Pod, PodStatus
 from koord.controllers.cluster.load_estimate import estimate
+from koord.controllers.scheduler.plugins.loadaware.cache import estimate_by_view
 from tests.controllers.scheduler.plugins.loadaware.reports import (
     START,
     Load,
@@ -327,3 +329,20 @@ def test_the_report_interval_is_the_node_metrics_own() -> None:
     assert load.plugin.cache.used[0, 0, 0] == 3000
     load.put(structs.replace(late, spec=type(late.spec)()))
     assert load.plugin.cache.used[0, 0, 0] == 6100
+
+
+def test_answers_are_given_anew_where_more_is_known_of_a_pod_that_is_not_measured_yet() -> None:
+    load = Load(resourceWeights={"cpu": 1})
+    load.put(node("a", cpu="10"), metric("a", node=amounts(0, GI)))
+    first = pod("first", cpu="2")
+    load.put(first)
+    load.assign(first, "a")
+    assert load.ask(pod("p", cpu="1"))[1] == {"a": 74}
+    info = load.world.accounts.pods()[first.metadata.uid]
+    known = info.shape.memo[load.plugin._key]
+    learned = [4000, *known.estimate[1:]]
+    by_view = estimate_by_view(learned, known.prod)
+    info.shape.memo[load.plugin._key] = known._replace(estimate=learned, estimate_by_view=by_view)
+    status = convert({"conditions": [condition("PodScheduled", START + 5)]}, PodStatus, "status")
+    load.put(structs.replace(first, status=status))
+    assert load.ask(pod("q", cpu="1"))[1] == {"a": 51}

@@ -27,7 +27,7 @@ class RowAnswers(NamedTuple):
         ratings: weight, native normalisation and raw scores.
         bit_masks, preferences: the same as bits, as
             :data:`koord.kernels.placement_board.RowBounds` takes them.
-        load_checks, loads: what it works out itself of the rows that it looks at, in the same way.
+        load_checks, loads: what it works out itself, in the same way.
     """
 
     masks: list[NDArray[np.bool_]]

@@ -288,7 +288,9 @@ class LoadAwareScheduling(Plugin):
         change = self._load_change(info.row)
         self.cache.reassign(info.row, uid, fresh)
         metric = self.cache.metric(info.row)
-        if metric is not None and known.key in metric.pods:
+        measured = metric is not None and known.key in metric.pods
+        # More may be known of its workload than when it was counted.
+        if measured or fresh.estimate != known.estimate:
             self.handle.table.touch(info.row, Aspect.LOAD)
             self._wake([change])
 
