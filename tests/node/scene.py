@@ -223,7 +223,9 @@ def _beneath_a_lower_quota(node: RealNode, pods: Pods, found: dict[str, Any]) ->
         until("output", lambda: _lines(node, pod, _LINES))
         values = read(node, pod, container)
         node.cri.end(container)
-        return values if node.read("cpu.cfs_quota_us", pod.directory) == "20000" else {}
+        # On v2 its period stands after it.
+        quota = node.read("cpu.cfs_quota_us", pod.directory).split()[0]
+        return values if quota == "20000" else {}
 
     found["low"] = until("a container starts beneath a lower quota", beneath)
     node.cri.remove(sandbox)
