@@ -140,7 +140,8 @@ def run(node: RealNode) -> dict[str, Any]:
     found["bound"] = read(node, bound, container)
     batch, inside = _batch(node, pods, found)
     _beneath_a_lower_quota(node, pods, found)
-    found["classes of the link"] = _classes()
+    if found["sockets have classes"]:
+        found["classes of the link"] = _classes()
     found["calls"] = node.status()["runtime"]["calls"]
     pods.started(bound, container)
     pods.started(batch, inside)
