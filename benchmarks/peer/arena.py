@@ -148,22 +148,24 @@ class Watcher:
     async def wait_for(self, keys: Iterable[str], process: Any = None) -> bool:
         """Waits until these are bound, and says whether they are.
 
-        Gives up when nothing more happens, or the scheduler has ended, where it is given.
+        Gives up when no more are bound, however much is tried, or the scheduler has ended, where
+        it is given.
         """
-        left = set(keys)
+        left, bound = set(keys), len(self.bound)
         stalled = time.monotonic() + STALLED_SECONDS
         while True:
             left.difference_update(self.bound)
             if not left:
                 return True
+            now = time.monotonic()
+            if len(self.bound) > bound:
+                bound, stalled = len(self.bound), now + STALLED_SECONDS
+            if now > stalled or (process is not None and process.ended()):
+                return False
             self.changed.clear()
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await self.changed.wait()
-                stalled = time.monotonic() + STALLED_SECONDS
-            except TimeoutError:
-                if time.monotonic() > stalled or (process is not None and process.ended()):
-                    return False
 
 
 async def create(client: Client, path: str, documents: list[Document]) -> dict[str, float]:

@@ -100,14 +100,15 @@ def _shipped_profile(scheduler_name: str) -> dict[str, Any]:
     packed = {BATCH_CPU: {"type": "MostAllocated", "weight": 1}}
     numa, device, gang = "NodeNUMAResource", "DeviceShare", "Coscheduling"
     load, quota, reservation = "LoadAwareScheduling", "ElasticQuota", "Reservation"
-    scores = {load: 1, numa: 1, device: 1, reservation: 5000, gang: 1, "NodeResourcesFitPlus": 1}
+    fit_plus = "NodeResourcesFitPlus"
+    scores = {load: 1, numa: 1, device: 1, reservation: 5000, gang: 1, fit_plus: 1}
     return {
         "schedulerName": scheduler_name,
         "pluginConfig": [
             _args(
                 "NodeResourcesFit", scoringStrategy={"type": "LeastAllocated", "resources": spread}
             ),
-            _args("NodeResourcesFitPlus", resources=packed),
+            _args(fit_plus, resources=packed),
             _args(
                 load,
                 filterExpiredNodeMetrics=False,
@@ -125,7 +126,8 @@ def _shipped_profile(scheduler_name: str) -> dict[str, Any]:
             "preFilter": _enabled("SchedulingHint", reservation, numa, device, gang, quota),
             "filter": _enabled(load, numa, device, reservation),
             "postFilter": _enabled(reservation, gang, quota, "DefaultPreemption", alone=True),
-            "preScore": _enabled(reservation, gang),
+            # The original's refuses to score what it has not seen before.
+            "preScore": _enabled(reservation, gang, fit_plus),
             "score": _weighted(scores),
             "reserve": _enabled(load, numa, device, reservation, gang, quota),
             "permit": _enabled(gang),
