@@ -26,6 +26,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import math
+import signal
 import statistics
 import sys
 import time
@@ -199,6 +200,8 @@ def _built() -> Path:
 
 def main() -> int:
     """See the head of this file."""
+    # As Ctrl-C ends it: with all that runs beside it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     wish = _wish()
     rows = _rows(wish)
     sides = (wish.only,) if wish.only else (KUBE, KOORD)
