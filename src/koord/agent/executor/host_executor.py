@@ -126,7 +126,7 @@ class HostExecutor:
         self._recheck: AbstractSet[Target] = frozenset()
         self._drift = DriftDetector(self._writers.writer_of, self._last_values, self._failures)
         # Whether targets have gone since descriptors were closed, and when that was.
-        self._went, self._closed_seconds = False, -math.inf
+        self._targets_gone, self._closed_seconds = False, -math.inf
         self._absent_files: set[str] = set()
         # Why the journal could not be written last time; empty where it was.
         self._uncommitted = ""
@@ -202,7 +202,7 @@ class HostExecutor:
         due = self._due(now)
         if due:
             self._settle(sorted(due), now)
-        if self._went and now - self._closed_seconds >= _CLOSE_SECONDS:
+        if self._targets_gone and now - self._closed_seconds >= _CLOSE_SECONDS:
             self.close()
         self._commit_quietly()
 
@@ -222,7 +222,7 @@ class HostExecutor:
     def close(self) -> None:
         """Closes descriptors that stayed open; those that are used again are opened anew."""
         self._writers.close_kept()
-        self._went, self._closed_seconds = False, self._clock.monotonic_seconds()
+        self._targets_gone, self._closed_seconds = False, self._clock.monotonic_seconds()
 
     def failures(self) -> list[WriteFailure]:
         """Targets that do not say what they should.
@@ -457,7 +457,7 @@ class HostExecutor:
         if not gone:
             self._reporter(write_events.WriteFailed(target, failure))
         elif failure.attempts == 1:
-            self._went = True
+            self._targets_gone = True
             self._reporter(write_events.CgroupGone(target))
         return gone
 
@@ -477,7 +477,7 @@ class HostExecutor:
         self._failures.failed(target, Written(Outcome.UNSUPPORTED, errno.ENOENT, why), now)
 
     def _over(self, target: Target) -> None:
-        self._went = True
+        self._targets_gone = True
         self._failures.passed(target)
         self._last_values.forget(target)
 
