@@ -12,14 +12,15 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.peer import table
-from benchmarks.peer.arena import Run, cpu_seconds
+from benchmarks.peer import arena, table
+from benchmarks.peer.arena import Run, Watcher, cpu_seconds
 from benchmarks.peer.nodes import MOST_CPUS, node
 from benchmarks.peer.rows import Row, Timetable
 from benchmarks.peer.scenarios import SCENARIOS
 from benchmarks.peer.sides import Scheduler, takes_part
 from benchmarks.peer.turns import Turns
 from koord.api.protocol import keys
+from koord.kube.client import Client
 
 PODS = 60
 
@@ -83,6 +84,35 @@ def test_whether_a_program_has_ended_is_seen_while_its_figures_can_still_be_read
         assert scheduler.ended()
         assert cpu_seconds(process.pid) >= 0
         assert scheduler.ended()
+
+
+async def _tries(watcher: Watcher, binds: bool) -> None:
+    """Pods change all the time, as where a scheduler says again and again why it places none."""
+    for number in range(10_000):
+        if binds and number % 20 == 0:
+            watcher.bound[f"default/p{number}"] = 0.0
+        watcher.changed.set()
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("binds", [False, True])
+def test_a_scheduler_that_tries_and_binds_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, binds: bool
+) -> None:
+    """All are bound after three seconds, which is longer than it may take to bind one."""
+    monkeypatch.setattr(arena, "STALLED_SECONDS", 2.0)
+
+    async def wait() -> bool:
+        client: Client = None  # type: ignore[assignment]
+        watcher = Watcher(client)
+        trying = asyncio.create_task(_tries(watcher, binds))
+        try:
+            async with asyncio.timeout(60):
+                return await watcher.wait_for([f"default/p{20 * number}" for number in range(15)])
+        finally:
+            trying.cancel()
+
+    assert asyncio.run(wait()) == binds
 
 
 @pytest.mark.parametrize("name", ["gangs", "quota", "cpu-binding"])

@@ -152,10 +152,6 @@ def _configuration(made: RealControlPlane, name: str, row: Row) -> Path:
     }
     if row.scenario.objects is not None:
         document = shipped_document(_NAME)
-        for profile in document["profiles"]:
-            # The original's queue takes no arguments.
-            given = profile["pluginConfig"]
-            profile["pluginConfig"] = [each for each in given if each["name"] != "PrioritySort"]
     document["clientConnection"] = {"kubeconfig": str(made.kubeconfig), **_UNLIMITED}
     document["leaderElection"] = {"leaderElect": False}
     path = made.folder / f"{name}.yaml"
