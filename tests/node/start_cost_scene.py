@@ -8,7 +8,6 @@ of, one without a plugin, as containerd 2 comes, and one in which NRI is off.
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 from tests.node.cri import CriClient
@@ -29,9 +28,8 @@ _ALIKE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def run(folder: Path, order: dict[str, Any]) -> dict[str, Any]:
+def run(node: RealNode, order: dict[str, Any]) -> dict[str, Any]:
     """Times, what koordlet spent, and that its hooks served the one and not the other."""
-    node = RealNode(folder)
     others = {
         WITHOUT_PLUGIN: node.start_another_containerd("unplugged", nri=True),
         WITHOUT_NRI: node.start_another_containerd("plain", nri=False),
@@ -91,4 +89,4 @@ def _calls(node: RealNode) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    write_figures(run)
+    write_figures(lambda folder, order: run(RealNode(folder), order))

@@ -22,7 +22,7 @@ from tests.vm import image, packages
 BOOT_SECONDS = 120.0
 _BOOTS = 2
 # Two sockets, four cores each, two threads a core, a NUMA node a socket.
-_NUMA = (
+NUMA = (
     "-smp", "16,sockets=2,cores=4,threads=2", "-m", "3G",
     "-object", "memory-backend-ram,id=m0,size=1536M",
     "-object", "memory-backend-ram,id=m1,size=1536M",
@@ -64,7 +64,7 @@ class Guest:
         self,
         echo: bool = False,
         disks: Sequence[Path] = (),
-        hardware: Sequence[str] = _NUMA,
+        hardware: Sequence[str] = NUMA,
     ) -> None:
         self.release = ""
         self.boot_seconds = 0.0

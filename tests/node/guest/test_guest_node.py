@@ -3,53 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.ci import IN_CI
-from tests.node.guest import disk
-from tests.node.guest.prepare import SCRATCH
-from tests.node.packages import MissingPackageError
-from tests.node.packages import find as find_package
-from tests.real.fixtures import need
-from tests.vm import packages
-from tests.vm.guest import RESULT
-from tests.vm.machine import Guest
+from tests.node.guest.figures import figures
 
 pytestmark = pytest.mark.node
 
-# It is emulated, and took six minutes beside much else.
-SECONDS = 1800.0
-
 
 @pytest.fixture(scope="module")
-def guest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guest]:
-    need(*disk.RUNTIME)
-    try:
-        find_package("runc")
-        programs = packages.find()
-    except (MissingPackageError, packages.MissingVmError) as error:
-        if IN_CI:
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-    folder: Path = tmp_path_factory.mktemp("guest")
-    with Guest(disks=[disk.write(programs, folder)]) as machine:
-        yield machine
-
-
-@pytest.fixture(scope="module")
-def seen(guest: Guest) -> Any:
-    order = {
-        "module": "tests.node.guest.scene", "scratch": str(SCRATCH), "result": str(RESULT),
-    }  # fmt: skip
-    result = guest.run("tests.node.guest.prepare", order, timeout_seconds=SECONDS)
-    print(guest.console[-20_000:])
-    assert "figures" in result, result["failure"]
-    print(result["figures"])
-    return result["figures"]
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return figures("tests.node.guest.scene", tmp_path_factory.mktemp("guest"))
 
 
 def test_bound_cpus_are_there_at_the_first_line(seen: Any) -> None:
