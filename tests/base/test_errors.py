@@ -4,6 +4,7 @@ from __future__ import annotations
 import pytest
 
 from koord.base.errors import Code, KoordError, MissingExtraError, nearest, value_text
+from koord.kube.errors import ApiError, Status
 
 
 def test_a_message_names_object_field_value_and_what_is_right() -> None:
@@ -53,3 +54,20 @@ def test_a_module_that_is_missing_of_a_package_that_is_there_is_named() -> None:
         assert "package kubernetes: got 'no such package'" in str(
             MissingExtraError("kubernetes", "kube", same)
         )
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KoordError("Pod a", "spec", "x", "y", Code.NOT_FOUND),
+        MissingExtraError("kubernetes", "kube"),
+        ApiError(Status(code=409, reason="Conflict", message="changed")),
+    ],
+)
+def test_a_copy_has_all_but_where_it_came_from(error: KoordError) -> None:
+    with pytest.raises(KoordError) as raised:
+        raise error
+    copy = raised.value.copy()
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+    assert error.__traceback__ is not None
+    assert copy.__traceback__ is copy.__context__ is copy.__cause__ is None

@@ -55,6 +55,16 @@ class KoordError(Exception):
         where = ": ".join(part for part in (self.object_name, self.field) if part)
         return one_line(f"{where}: got {value_text(self.value)}, expected {self.expected}")
 
+    def copy(self) -> Self:
+        """An equal error, to keep or to raise once more.
+
+        One that was raised has the frames of all it came through, and theirs whatever their
+        functions had in hand: pods, snapshots. Raised again it gets more of them each time.
+        """
+        made = type(self).__new__(type(self), *self.args)
+        made.__dict__.update(self.__dict__)
+        return made
+
     def within(self, source: str) -> KoordError:
         """The same failure of an object in a file, as in ``q.yaml: ElasticQuota default/a``."""
         return KoordError(

@@ -229,13 +229,13 @@ class EventRecorder:
         for attempt in range(tries, _ATTEMPTS):
             if attempt:
                 await asyncio.sleep(_RETRY_SECONDS)
-            failed: KoordError | TransportError | None = None
             try:
                 faults.point("kube.events.write")
                 await self._store(correlated)
             except (TransportError, KoordError) as error:
-                failed = error
-            result = self._result(correlated, failed)
+                result = self._result(correlated, error)
+            else:
+                result = self._result(correlated, None)
             if result is not None:
                 return result
         self._correlator.forget(correlated.key)

@@ -159,6 +159,9 @@ def test_where_the_schedulers_file_cannot_be_read_nothing_is_planned() -> None:
         assert past.errors[0].startswith("absent.yaml: ")
         assert past.outcomes == []
         assert await world.jobs() == []
+        # What each round fails of keeps nothing of it.
+        assert library.problem is not None
+        assert library.problem.__traceback__ is None
         # What people ask for is carried out all the same.
         (pod, *_) = await world.pods()
         await world.job("by-hand", pod.metadata.name)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from koord.kube.requests.retry import (
     RetryPolicy,
     on_conflict,
 )
-from tests.kube.harness import run_virtual
+from tests.kube.harness import collector_off, run_virtual
 
 CODES = (400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 502, 503, 504)
 FIRST, MOST = 0.1, 15.0
@@ -251,3 +252,24 @@ def test_on_conflict(errors: list[ApiError], expected: object) -> None:
 
     assert run_virtual(main()) == expected
     assert left == []
+
+
+@pytest.mark.parametrize("began", [False, True])
+def test_a_failure_goes_with_who_was_told_of_it(began: bool) -> None:
+    """With it go frames, and what is in hand there."""
+
+    async def attempt(_: float | None) -> None:
+        raise refused(403)
+
+    async def told() -> weakref.ref[ApiError]:
+        failed = refused(403) if began else None
+        call = RetryingCaller().call(attempt, "GET", True, None, failed=failed)
+        del failed
+        try:
+            await call
+        except ApiError as error:
+            return weakref.ref(error)
+        raise AssertionError("it was not told")
+
+    with collector_off():
+        assert run_virtual(told())() is None

@@ -55,10 +55,10 @@ def read_once(context: PodContext, read: Callable[[Pod], T]) -> T:
         try:
             found = read(pod_of(context))
         except KoordError as error:
-            found = error
+            found = error.copy()
         context.known[read] = context.annotations, found
     if isinstance(found, KoordError):
-        raise found
+        raise found.copy()
     return cast("T", found)
 
 
@@ -77,16 +77,16 @@ class _Malformed(Mapping[str, ExtendedResources]):
     """Extended resources that cannot be read: an error only for a hook that asks for them."""
 
     def __init__(self, error: KoordError) -> None:
-        self._error = error
+        self._error = error.copy()
 
     def __getitem__(self, name: str) -> ExtendedResources:
-        raise self._error
+        raise self._error.copy()
 
     def __iter__(self) -> Iterator[str]:
-        raise self._error
+        raise self._error.copy()
 
     def __len__(self) -> int:
-        raise self._error
+        raise self._error.copy()
 
 
 def pod_context(state: PodState, *, reconciling: bool = True) -> PodContext:

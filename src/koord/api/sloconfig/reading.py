@@ -94,7 +94,7 @@ def _typed(
         try:
             return sections.typed(section, top, object_name), errors
         except KoordError as error:
-            errors.append(error)
+            errors.append(error.copy())
             if not _removed(top, error.field.removeprefix(f"data.{section.key}.")):
                 break
     return None, errors

@@ -284,7 +284,7 @@ class Decoder(Generic[T]):
             if not meta.name:
                 raise
             key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
-            return UnreadableObject(key, meta.resource_version, error, meta.uid)
+            return UnreadableObject(key, meta.resource_version, error.copy(), meta.uid)
 
     def _whole(self, metadata: _ListMeta, items: list[T]) -> ObjectList[T]:
         self._set_kinds(items)

@@ -112,7 +112,11 @@ class RequestPipeline:
                 fence()
             outcome = _outcome(await send(replace(request, timeout_seconds=left)))
             if isinstance(outcome, ApiError):
-                raise outcome
+                try:
+                    raise outcome
+                finally:
+                    # An error that its own frame names is garbage in a circle.
+                    del outcome
             return outcome
 
         return attempt

@@ -162,7 +162,12 @@ class RetryingCaller:
         failures, let_through = 0, True
         if failed is not None:
             failures = 1
-            await self._wait(failed, failures, repeatable, verb, deadline)
+            try:
+                if not await self._wait(failed, failures, repeatable, verb, deadline):
+                    raise failed
+            finally:
+                # An error that its own frame names is garbage in a circle.
+                del failed
             started = time()
         while True:
             # Most calls have no limiter, and go without the wait for one.
@@ -179,7 +184,8 @@ class RetryingCaller:
             except (ApiError, TransportError) as failure:
                 failures += 1
                 self.count(code_of(failure), verb, time() - started)
-                await self._wait(failure, failures, repeatable, verb, deadline)
+                if not await self._wait(failure, failures, repeatable, verb, deadline):
+                    raise
                 started = time()
             else:
                 self.count(getattr(answer, "status", 200), verb, time() - started)
@@ -192,14 +198,15 @@ class RetryingCaller:
         repeatable: bool,
         verb: str,
         deadline: float | None,
-    ) -> None:
-        """Waits before the next try; raises the failure where there is none."""
+    ) -> bool:
+        """Waits before the next try; False where there is to be none."""
         wait = self._policy.wait_seconds(failure, failures, repeatable)
         now = asyncio.get_running_loop().time()
         if wait is None or (deadline is not None and now + wait >= deadline):
-            raise failure
+            return False
         self._metrics.retries.labels(code_of(failure), verb).inc()
         await asyncio.sleep(wait)
+        return True
 
     async def _throttle(
         self, limiter: RateLimiter, verb: str, deadline: float | None, flow: str

@@ -62,7 +62,7 @@ class GPUCollector(Collector):
         if self._gpus is not None:
             return self._gpus
         if self._refused and now.now_seconds - self._refused[1] < _OPEN_AGAIN_SECONDS:
-            raise self._refused[0]
+            raise self._refused[0].copy()
         try:
             self._gpus = open_gpus(now.machine.roots.sys, self._module)
         except KoordError as error:
@@ -72,7 +72,7 @@ class GPUCollector(Collector):
 
     def _give_up(self, error: KoordError, now: CollectionRound) -> None:
         self.stop()
-        self._refused = (error, now.now_seconds)
+        self._refused = (error.copy(), now.now_seconds)
 
     def stop(self) -> None:
         """Ends the session with the driver."""

@@ -90,7 +90,7 @@ def _cache_and_bandwidth(pod: PodState, bound: ResctrlQOS) -> KoordError | None:
     try:
         own = resctrl(pod.pod)
     except KoordError as error:
-        return error
+        return error.copy()
     field = annotation.field_of(keys.RESCTRL)
     for row in _rows(own.llc) if cache != _ALL else ():
         if not _within(row.range, cache):

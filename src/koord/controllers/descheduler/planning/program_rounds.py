@@ -58,7 +58,7 @@ class SchedulerLibrary:
         try:
             found = scheduler_config.load(path, registry)
         except KoordError as error:
-            return cls(None, registry, error)
+            return cls(None, registry, error.copy())
         return cls(found, registry, None, found.warnings)
 
 
@@ -108,7 +108,7 @@ def planned_rounds(
     def landing(snapshot: ClusterSnapshot) -> LandingNodes:
         if kept is None:
             assert library.problem is not None
-            raise library.problem
+            raise library.problem.copy()
         return kept
 
     return PlannedRounds(

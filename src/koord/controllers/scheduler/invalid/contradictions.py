@@ -51,7 +51,7 @@ class Contradictions:
         if str(before) == str(error):
             return
         if error is not None:
-            self._by_pod.setdefault(uid, {})[key] = error
+            self._by_pod.setdefault(uid, {})[key] = error.copy()
         elif known is not None:
             del known[key]
             if not known:

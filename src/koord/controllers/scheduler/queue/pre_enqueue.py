@@ -38,7 +38,7 @@ class PreEnqueuePlugins:
                 _LOG.exception(
                     "a PreEnqueue plugin failed", extra=log.fields(plugin=name, pod=pod.info.key)
                 )
-                reason = error
+                reason = error.with_traceback(None)  # It is kept as long as the pod waits.
             if reason is not None:
                 pod.gated_by, pod.gate_reason = name, reason
                 return False

@@ -123,7 +123,7 @@ class QuotaTrees:
             if read.group == GROUPS_PARENT:
                 raise KoordError(read.label, "metadata.name", read.name, "a name not reserved")
         except KoordError as error:
-            reach = self._index.spoil(group, namespace, error)
+            reach = self._index.spoil(group, namespace, error.copy())
         else:
             reach = self._index.put(read)
         if reach or group in self._refused:

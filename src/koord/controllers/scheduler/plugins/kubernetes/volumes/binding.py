@@ -179,7 +179,7 @@ class VolumeBinding(Plugin):
             try:
                 volume_matches = self._matcher.volume_matches(seen.claims)
             except KoordError as error:
-                volume_matches = error
+                volume_matches = error.copy()
             self._last = (key, volume_matches)
         return self._last[1]
 

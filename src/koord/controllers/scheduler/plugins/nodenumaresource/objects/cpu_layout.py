@@ -58,7 +58,7 @@ def _parsed(text: str) -> CPULayout | KoordError | None:
             node=[cpu.node for cpu in detail],
         )
     except KoordError as error:
-        return error
+        return error.copy()
     except ValueError as error:
         return KoordError.wrap("", _FIELD, error)
     return _describe(topology)
