@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import weakref
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -32,16 +31,7 @@ from koord.kube.client import Client
 from koord.kube.errors import ApiError, TransportError
 from koord.kube.patches import Patch
 from koord.kube.transport.messages import Request, Response
-from tests.kube.harness import (
-    FakeStream,
-    FakeTransport,
-    Step,
-    answer,
-    collector_off,
-    event,
-    failure,
-    run_virtual,
-)
+from tests.kube.harness import FakeStream, FakeTransport, Step, answer, event, failure, run_virtual
 
 PODS = next(kind for kind in KINDS if kind.name == "Pod")
 GADGETS = Kind("example.com", "v1", "Gadget", "gadgets", True, "")
@@ -600,17 +590,3 @@ def test_discovery(script: list[Step]) -> None:
     expected = next(kind for kind in KINDS if kind.name == "Deployment")
     assert served.kind == expected
     assert (served.verbs, served.subresources) == (("get",), ("scale",))
-
-
-def test_a_refusal_goes_with_who_was_told_of_it() -> None:
-    """With it go the request, and what is in hand where it was made."""
-
-    async def work(client: Client) -> weakref.ref[ApiError]:
-        try:
-            await client.get(Node, "n")
-        except ApiError as error:
-            return weakref.ref(error)
-        raise AssertionError("it was not told")
-
-    with collector_off():
-        assert does(work, failure(403))[0]() is None

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from koord.api import Node
 from koord.base import metrics
+from koord.kube.client import Client
 from koord.kube.errors import ApiError, Status, StatusDetails, TransportError
 from koord.kube.requests.rate_limiter import RateLimiter
 from koord.kube.requests.retry import (
@@ -19,7 +21,7 @@ from koord.kube.requests.retry import (
     RetryPolicy,
     on_conflict,
 )
-from tests.kube.harness import collector_off, run_virtual
+from tests.kube.harness import FakeTransport, collector_off, failure, run_virtual
 
 CODES = (400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 502, 503, 504)
 FIRST, MOST = 0.1, 15.0
@@ -267,6 +269,21 @@ def test_a_failure_goes_with_who_was_told_of_it(began: bool) -> None:
         del failed
         try:
             await call
+        except ApiError as error:
+            return weakref.ref(error)
+        raise AssertionError("it was not told")
+
+    with collector_off():
+        assert run_virtual(told())() is None
+
+
+def test_a_refusal_goes_with_who_was_told_of_it() -> None:
+    """With it go the request, and what is in hand where it was made."""
+
+    async def told() -> weakref.ref[ApiError]:
+        client = Client(FakeTransport([failure(403)]))
+        try:
+            await client.get(Node, "n")
         except ApiError as error:
             return weakref.ref(error)
         raise AssertionError("it was not told")

@@ -136,7 +136,7 @@ class Webhooks:
             if isinstance(answer, BaseException):
                 raise answer
             if answer is not None and answer.refusal is not None:
-                raise answer.refusal
+                raise answer.refusal.copy()
 
     async def _mutate_by(self, webhook: Document, attributes: Attributes) -> bool | None:
         """Calls one webhook; whether it has changed the document, None if it does not match."""
@@ -147,7 +147,7 @@ class Webhooks:
         if answer is None:
             return False
         if answer.refusal is not None:
-            raise answer.refusal
+            raise answer.refusal.copy()
         if not answer.patch or answer.patch.strip() in (b"[]", b"null"):
             return False
         return _apply(webhook["name"], answer.patch, attributes, as_resource)

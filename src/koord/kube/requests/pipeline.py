@@ -112,11 +112,8 @@ class RequestPipeline:
                 fence()
             outcome = _outcome(await send(replace(request, timeout_seconds=left)))
             if isinstance(outcome, ApiError):
-                try:
-                    raise outcome
-                finally:
-                    # An error that its own frame names is garbage in a circle.
-                    del outcome
+                # An error that its own frame names is garbage in a circle.
+                raise outcome.copy()
             return outcome
 
         return attempt
