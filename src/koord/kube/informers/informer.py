@@ -123,6 +123,7 @@ class Informer(Generic[O]):
             change: self._metrics.events.labels(self.name, change)
             for change in ("added", "updated", "deleted")
         }
+        self._updates = self._handler_calls["updated"]  # Of most events.
         self._synced = asyncio.Event()
         self._reflector: Reflector[O] = Reflector(
             client,
@@ -333,11 +334,12 @@ class Informer(Generic[O]):
 
     def _changed(self, event: WatchEvent[O]) -> str:
         assert event.object is not None
+        key = self._key(event.object)
         if event.type == "DELETED":
-            self._deleted(event.object)
+            self._deleted(key, event.object)
         else:
-            self._upserted(event.object, event.shared)
-        return self._key(event.object)
+            self._upserted(key, event.object, event.shared)
+        return key
 
     def _not_decoded(self, key: str, unreadable: UnreadableObject | None) -> None:
         if unreadable is None:
@@ -355,9 +357,9 @@ class Informer(Generic[O]):
         """The state in the cache of an object that a list or an event brought."""
         return self._cache.get(_key(value))
 
-    def _upserted(self, value: O, shared: bool) -> None:
-        key, (uid, version) = self._key(value), self._state(value)
-        if key in self._written and not is_newer(self._written[key], version):
+    def _upserted(self, key: str, value: O, shared: bool) -> None:
+        uid, version = self._state(value)
+        if self._written and key in self._written and not is_newer(self._written[key], version):
             del self._written[key]
         old = self._cache.get(key)
         if old is not None:
@@ -377,7 +379,7 @@ class Informer(Generic[O]):
         self._cache.put(key, value)
         if self._skip_unread and _differ_by_version(old, value):
             return
-        self._handler_calls["updated"].inc()
+        self._updates.inc()
         self._call_updated(key, old, value)
 
     def _take_in(self, value: O, shared: bool) -> O:
@@ -390,8 +392,8 @@ class Informer(Generic[O]):
             value = self._sharer.share(value)
         return value
 
-    def _deleted(self, last: O) -> None:
-        key, (uid, version) = self._key(last), self._state(last)
+    def _deleted(self, key: str, last: O) -> None:
+        uid, version = self._state(last)
         old = self._cache.get(key)
         if old is None:
             return
