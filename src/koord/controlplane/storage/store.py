@@ -15,7 +15,13 @@ import msgspec
 
 from koord.base import faults
 from koord.controlplane.api_errors import internal, stored_too_large
-from koord.controlplane.storage.collection import Change, Collection, Entry, HistoryLimits
+from koord.controlplane.storage.collection import (
+    Change,
+    Collection,
+    Entry,
+    HistoryLimits,
+    StepCounter,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -80,7 +86,11 @@ class Store:
         self._history_bytes = 0
         self._collections: dict[str, Collection] = {}
         self._listeners: list[Callable[[str, Change], None]] = []
+        # By the collections that they count the steps of together, and by each of these.
+        self._counters: dict[tuple[str, ...], StepCounter] = {}
+        self._counters_of: dict[str, tuple[StepCounter, ...]] = {}
         self.failures = 0  # commits that were undone
+        self.written_bytes = 0  # of all changes so far
         self._pending: list[tuple[Collection, Change]] = []
         self._buffer = bytearray()
         self._committed: asyncio.Future[None] | None = None
@@ -92,21 +102,26 @@ class Store:
         if found is None:
             floor = self._versions.get(storage, self._floor)
             found = self._collections[storage] = Collection(storage, self._limits, floor)
+            found.counters = self._counters_of.get(storage, ())
         return found
 
     def collections(self) -> list[Collection]:
         """All that were asked for."""
         return list(self._collections.values())
 
-    def generations(self, storages: Sequence[str]) -> tuple[int, ...]:
-        """How many steps there were in each of some collections."""
-        known = self._collections
-        try:
-            if len(storages) == 1:  # as rules ask, several times a write
-                return (known[storages[0]].generation,)
-            return tuple([known[name].generation for name in storages])
-        except KeyError:
-            return tuple([self.collection(name).generation for name in storages])
+    def generations(self, storages: tuple[str, ...]) -> tuple[int, ...]:
+        """Numbers; some are others after each step in any of some collections.
+
+        Rules ask several times a write, each for always the same collections: what is asked for
+        together is counted together.
+        """
+        counter = self._counters.get(storages)
+        if counter is None:
+            counter = self._counters[storages] = StepCounter()
+            for name in dict.fromkeys(storages):
+                counters = self._counters_of[name] = (*self._counters_of.get(name, ()), counter)
+                self.collection(name).counters = counters
+        return (counter.steps,)
 
     def drop(self, storage: str) -> None:
         """Forgets an empty collection: watches on it end after its last change."""
@@ -114,6 +129,7 @@ class Store:
         if gone is not None:
             self._versions[storage] = self.version
             gone.dropped = True
+            gone.count_step()
             if not any(collection is gone for collection, _ in self._pending):
                 gone.publish()
 
@@ -220,13 +236,17 @@ class Store:
             await asyncio.shield(self._committed)
 
     def _record(self, collection: Collection, change: Change) -> None:
+        self.written_bytes += len(change.entry.body)
         before = collection.log_bytes
         collection.record(change)
         self._history_bytes += collection.log_bytes - before
         if self._history_bytes > self._limits.all_bytes:
             self._shorten()
         if self._log is None:
-            self._publish([(collection, change)])
+            if self._listeners:
+                self._publish([(collection, change)])
+            else:
+                collection.publish()
             return
         self._pending.append((collection, change))
         if self._committed is None:
