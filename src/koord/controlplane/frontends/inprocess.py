@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from koord.kube.transport.messages import Request, Response, Stream
 
 # Calls between two turns of the event loop, and what they may write: without a pause, a caller in a
-# loop would starve the watches, whose log is bounded. A watch reads less than LARGE_BYTES in a turn,
+# loop would starve the watches, whose log is bounded. A watch reads up to LARGE_BYTES in a turn,
 # and no less than this of objects up to a quarter of that.
 _CALLS_A_TURN = 64
 _BYTES_A_TURN = LARGE_BYTES * 3 // 4

@@ -110,14 +110,10 @@ class RequestPipeline:
         async def attempt(left: float | None) -> Response:
             if fence is not None:
                 fence()
-            outcome = _outcome(await send(replace(request, timeout_seconds=left)))
-            if isinstance(outcome, ApiError):
-                try:
-                    raise outcome
-                finally:
-                    # An error that its own frame names is garbage in a circle.
-                    del outcome
-            return outcome
+            response = await send(replace(request, timeout_seconds=left))
+            if 200 <= response.status < 300:
+                return response
+            raise ApiError(refusal(response))
 
         return attempt
 
