@@ -170,7 +170,7 @@ def test_one_turn_is_one_commit_and_nobody_sees_it_earlier() -> None:
         log = Memory()
         store = Store(log)
         seen: list[str] = []
-        store.listen(lambda storage, change: seen.append(change.entry.key))
+        store.listen(PODS, lambda storage, change: seen.append(change.entry.key))
         for name in NAMES:
             store.put(PODS, document("a", name, "p"), ())
         assert (log.batches, seen) == ([], [])
@@ -351,7 +351,7 @@ def test_a_listener_that_fails_keeps_nobody_waiting() -> None:
         def broken(storage: str, change: object) -> None:
             raise RuntimeError(storage)
 
-        store.listen(broken)
+        store.listen(PODS, broken)
         follower = watch(store)
         store.put(PODS, document("a", "x", "p"), ())
         async with asyncio.timeout(5):

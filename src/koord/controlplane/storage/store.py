@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from koord.base.documents import Document
 
+    Listener = Callable[[str, Change], None]  # gets the storage and what was committed
+
 _encode_into = msgspec.json.Encoder().encode_into
 # What etcd takes in one request: objects that a cluster would refuse are refused here.
 OBJECT_LIMIT_BYTES = 1536 << 10
@@ -85,7 +87,8 @@ class Store:
         self._log = log
         self._history_bytes = 0
         self._collections: dict[str, Collection] = {}
-        self._listeners: list[Callable[[str, Change], None]] = []
+        self._listeners: dict[str, list[Listener]] = {}  # by storage
+        self._of_deletions: list[Listener] = []
         # By the collections that they count the steps of together, and by each of these.
         self._counters: dict[tuple[str, ...], StepCounter] = {}
         self._counters_of: dict[str, tuple[StepCounter, ...]] = {}
@@ -139,9 +142,13 @@ class Store:
             collection.floor = self.version
         self._floor = self.version
 
-    def listen(self, listener: Callable[[str, Change], None]) -> None:
-        """Calls a function with storage and change of everything committed from now on."""
-        self._listeners.append(listener)
+    def listen(self, storage: str, listener: Listener) -> None:
+        """Calls a function with each change of a storage that is committed from now on."""
+        self._listeners.setdefault(storage, []).append(listener)
+
+    def listen_to_deletions(self, listener: Listener) -> None:
+        """Calls a function with each deletion in any storage that is committed from now on."""
+        self._of_deletions.append(listener)
 
     def load(self, storage: str, entry: Entry) -> None:
         """Takes over an object from a journal."""
@@ -243,7 +250,7 @@ class Store:
         if self._history_bytes > self._limits.all_bytes:
             self._shorten()
         if self._log is None:
-            if self._listeners:
+            if change.deleted or collection.storage in self._listeners:
                 self._publish([(collection, change)])
             else:
                 collection.publish()
@@ -295,13 +302,13 @@ class Store:
             committed.set_result(None)
 
     def _publish(self, changes: list[tuple[Collection, Change]]) -> None:
-        if not self._listeners:
-            self._wake(changes)
-            return
         try:
             for collection, change in changes:
-                for listener in self._listeners:
-                    listener(collection.storage, change)
+                storage = collection.storage
+                for listener in self._listeners.get(storage, ()):
+                    listener(storage, change)
+                for listener in self._of_deletions if change.deleted else ():
+                    listener(storage, change)
         finally:
             self._wake(changes)
 
