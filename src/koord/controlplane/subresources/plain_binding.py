@@ -34,11 +34,14 @@ _PATH = re.compile(r"/api/v1/namespaces/([^/%]*)/pods/([^/%]*)/binding").fullmat
 _SUCCESS = Response(
     201, b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
 )
-# How a pod's text begins, where its spec does, and how much from there on is remembered at most.
-_HEAD, _SPEC, _LONGEST_REST = b'{"apiVersion":"v1","kind":"Pod","metadata":', b',"spec":{', 16 << 10
+# How a pod's text begins, and where its spec does. Of so many rests, not longer than that, it is
+# remembered what becomes of them.
+_HEAD, _SPEC = b'{"apiVersion":"v1","kind":"Pod","metadata":', b',"spec":{'
+_LONGEST_REST, _ASSIGNED_KEPT = 16 << 10, 256
 # Texts in a spec, or in metadata, that make a binding one to be looked at.
 _NODE_NAME, _GATES, _DELETED = b'"nodeName"', b'"schedulingGates"', b'"deletionTimestamp"'
 _VERSION = b'"resourceVersion":"%d"'
+_SAY_WHERE = frozenset(TOPOLOGY_LABELS)
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -152,7 +155,7 @@ class PlainBindings:
     def _topology(self, node: str) -> dict[str, str]:
         """The labels of a node that say where it is, which its pods get."""
         found = self._nodes.entries.get(node)
-        if found is None or not found.labels:
+        if found is None or _SAY_WHERE.isdisjoint(found.labels):
             return {}
         return {key: found.labels[key] for key in TOPOLOGY_LABELS if key in found.labels}
 
@@ -162,7 +165,7 @@ class PlainBindings:
         return tuple(fields)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_ASSIGNED_KEPT)
 def _assigned(rest: bytes, now: str) -> tuple[bytes, bytes] | None:
     """What stands before and after the node's name in a pod that has got one.
 
