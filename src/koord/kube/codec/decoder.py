@@ -243,7 +243,8 @@ class Decoder(Generic[T]):
             change = None
         if change is None:
             return self._odd_event(line)
-        self._set_kind(value)
+        if self._stamped:
+            value.api_version, value.kind = self._names
         version: str = value.metadata.resource_version
         return WatchEvent(change, value, version, False, None, reader is not None)
 

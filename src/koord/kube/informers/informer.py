@@ -108,7 +108,7 @@ class Informer(Generic[O]):
         self._cache: Indexer[O] = Indexer(indexers)
         self._transform = transform
         self._skip_unread = skip_unread
-        self._handlers: tuple[Handlers[O], ...] = ()
+        self._set_handlers(())
         self._served_handlers: list[ServedHandler] = []
         self._not_read: dict[str, UnreadableObject] = {}
         # The versions of writes that neither watch nor list has told of so far.
@@ -123,7 +123,6 @@ class Informer(Generic[O]):
             change: self._metrics.events.labels(self.name, change)
             for change in ("added", "updated", "deleted")
         }
-        self._updates = self._handler_calls["updated"]  # Of most events.
         self._synced = asyncio.Event()
         self._reflector: Reflector[O] = Reflector(
             client,
@@ -223,7 +222,7 @@ class Informer(Generic[O]):
         for key, value in list(self._cache.items()):
             if added is not None:
                 self._call(key, added, value)
-        self._handlers = (*self._handlers, handlers)
+        self._set_handlers((*self._handlers, handlers))
         return handlers
 
     def on_served(self, changed: ServedHandler) -> None:
@@ -248,7 +247,12 @@ class Informer(Generic[O]):
 
     def remove_handlers(self, handlers: Handlers[O]) -> None:
         """Tells these handlers of nothing more."""
-        self._handlers = tuple(other for other in self._handlers if other is not handlers)
+        self._set_handlers(tuple(other for other in self._handlers if other is not handlers))
+
+    def _set_handlers(self, handlers: tuple[Handlers[O], ...]) -> None:
+        self._handlers = handlers
+        # Most events are theirs alone.
+        self._update_handlers = tuple(each.updated for each in handlers if each.updated is not None)
 
     def observe_write(self, written: O) -> None:
         """Takes in what the server answered to a write of ours, which the watch tells of later.
@@ -379,7 +383,7 @@ class Informer(Generic[O]):
         self._cache.put(key, value)
         if self._skip_unread and _differ_by_version(old, value):
             return
-        self._updates.inc()
+        self._handler_calls["updated"].inc()
         self._call_updated(key, old, value)
 
     def _take_in(self, value: O, shared: bool) -> O:
@@ -419,12 +423,11 @@ class Informer(Generic[O]):
 
     def _call_updated(self, key: str, old: O, value: O) -> None:
         # As by _call, which would cost as much as most handlers do.
-        for handlers in self._handlers:
-            if handlers.updated is not None:
-                try:
-                    handlers.updated(old, value)
-                except Exception as error:
-                    self._handler_failed(key, error)
+        for updated in self._update_handlers:
+            try:
+                updated(old, value)
+            except Exception as error:
+                self._handler_failed(key, error)
 
     def _call_served(self, served: bool) -> None:
         for changed in self._served_handlers:
