@@ -55,7 +55,7 @@ from koord.controlplane import server
 from koord.controlplane.admission.chain import _ASKS_KEPT
 from koord.controlplane.authorization import rbac
 from koord.controlplane.cel import expression
-from koord.controlplane.frontends import bodies, connections, fair_queue, http
+from koord.controlplane.frontends import bodies, connections, fair_queue, http, inprocess
 from koord.controlplane.handlers import create_cache
 from koord.controlplane.kinds.pod import spec_validation, split_spec
 from koord.controlplane.kinds.validation import part_cache
@@ -63,6 +63,7 @@ from koord.controlplane.patching import field_managers, json_patches
 from koord.controlplane.requests import bodies as requests
 from koord.controlplane.schema.codec import depth
 from koord.controlplane.storage import collection, event_retention, store, watch
+from koord.controlplane.subresources import plain_binding
 from koord.delivery import answering
 from koord.delivery.hooks import server as hook_server
 from koord.delivery.hooks import service
@@ -259,6 +260,12 @@ NUMBERS: dict[str, list[str]] = {
     ],
     "events that are kept as": [
         f"{number(collection._EVENTS_KEPT)} or {mib(collection._EVENT_BYTES_KEPT)}",
+    ],
+    "specs, with their status": [
+        f"{plain_binding._ASSIGNED_KEPT} of {kib(plain_binding._LONGEST_REST)} each",
+    ],
+    "requests in a row": [
+        f"{inprocess._CALLS_A_TURN}, or {kib(inprocess._BYTES_A_TURN)} of objects",
     ],
     "large work": [
         f"({kib(loop_share.LARGE_BYTES)} of JSON or more",

@@ -138,6 +138,7 @@ class KnownPart(Part):
         scalar: bool,
         most: int,
         items: tuple[KnownPart, Callable[[bytes], list[Any]]] | None = None,
+        text: bool = False,
     ) -> None: ...
     def remember(self, most: int, brief: bool = False) -> None: ...
 
@@ -163,6 +164,7 @@ class Assembly(Part):
         kind: type,
         parts_of: Callable[[Any], tuple[Any, ...]],
         parts: list[Part],
+        names: tuple[str, ...] | None = None,
     ) -> None: ...
     def read(
         self,

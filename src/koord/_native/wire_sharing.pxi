@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Equal parts of decoded objects are kept once: the loops of kube.codec.interner and page_reader.
 from cpython.bytes cimport PyBytes_FromObject, PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.string cimport memcmp
 from datetime import datetime
 from weakref import ref
@@ -270,13 +271,14 @@ cdef class KnownPart(Part):
         most: how many different bytes are remembered at most; see :meth:`remember`.
         items: of a list, how its items are made and how its bytes are split into theirs: used
             where whole lists hardly ever come again. None where there are no such.
+        text: whether the value is any text.
     """
 
     cdef uint32_t column
     cdef Place place
     cdef object decode, split
     cdef tuple default
-    cdef bint scalar
+    cdef bint scalar, text
     cdef KnownPart items
     cdef dict known
     # What it takes, as the budget counts it.
@@ -289,9 +291,9 @@ cdef class KnownPart(Part):
 
     def __init__(
         self, uint32_t column, Place place not None, decode, tuple default not None, bint scalar,
-        Py_ssize_t most, tuple items=None,
+        Py_ssize_t most, tuple items=None, bint text=False,
     ):
-        self.column, self.place, self.decode = column, place, decode
+        self.column, self.place, self.decode, self.text = column, place, decode, text
         self.default = tuple([place.share(each) for each in default])
         self.scalar = scalar
         self.known = {}
@@ -350,7 +352,8 @@ cdef class KnownPart(Part):
         if self.items is not None and self.place.open:
             found = [self.items.find(PyBytes_FromObject(item)) for item in self.split(key)]
         else:
-            found = self.place.share(self.decode(key))
+            value = plain_text(key) if self.text else None
+            found = self.place.share(self.decode(key) if value is None else value)
         self.misses += 1
         # Bytes that hardly ever come again are not worth the memory.
         if self.misses < TRIAL or self.hits * 8 > self.misses:
@@ -363,6 +366,19 @@ cdef class KnownPart(Part):
             if not self.brief:
                 self.place.sharing.budget.add(size)
         return found
+
+
+cdef object plain_text(bytes key):
+    """The text that a JSON string is; None where it has to be decoded."""
+    cdef Py_ssize_t at, size = len(key)
+    cdef const unsigned char* text = key
+    if size < 2 or text[0] != 34 or text[size - 1] != 34:  # quotes
+        return None
+    for at in range(1, size - 1):
+        # Nothing is escaped, ends early, or takes several bytes.
+        if text[at] < 32 or text[at] > 126 or text[at] == 34 or text[at] == 92:
+            return None
+    return PyUnicode_DecodeASCII(<const char*>text + 1, size - 2, NULL)
 
 
 cdef class LastStates:
@@ -439,14 +455,17 @@ cdef class Assembly(Part):
         kind: the type.
         parts_of: gives the field values of a struct as a tuple.
         parts: a Part a field, in their order.
+        names: of these fields; None where they cannot be set.
     """
 
     cdef uint32_t column
     cdef object kind, parts_of
     cdef list parts
+    cdef tuple names
 
-    def __init__(self, uint32_t column, kind, parts_of, list parts not None):
+    def __init__(self, uint32_t column, kind, parts_of, list parts not None, tuple names=None):
         self.column, self.kind, self.parts_of, self.parts = column, kind, parts_of, parts
+        self.names = names
 
     def read(
         self, Projection projection not None, bytes text not None, Py_ssize_t first, before,
@@ -492,10 +511,28 @@ cdef class Assembly(Part):
 
     cdef object renew(self, value, before):
         cdef tuple then = self.parts_of(before)
-        cdef list now = list(self.parts_of(value))
+        cdef tuple now = self.parts_of(value)
+        cdef list kept = None
         cdef Py_ssize_t index
         cdef bint same = True
         for index in range(len(now)):
-            now[index] = (<Part>self.parts[index]).renew(now[index], then[index])
-            same = same and now[index] is then[index]
-        return before if same else self.kind(*now)
+            had = now[index]
+            if had is then[index]:
+                continue
+            made = (<Part>self.parts[index]).renew(had, then[index])
+            same = same and made is then[index]
+            if made is not had:
+                if kept is None:
+                    kept = list(now)
+                kept[index] = made
+        if same:
+            return before
+        if kept is None:
+            return value
+        if self.names is None:
+            return self.kind(*kept)
+        # Nobody else has it yet: it was made a moment ago.
+        for index in range(len(now)):
+            if kept[index] is not now[index]:
+                setattr(value, self.names[index], kept[index])
+        return value

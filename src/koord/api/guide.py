@@ -38,12 +38,17 @@ _MARKS: dict[str, tuple[str, ...]] = {
 }
 
 
+def has_shapes(kind: Kind) -> bool:
+    """Whether objects of a kind are written in other shapes at all."""
+    return (kind.group, kind.name) in _NORMALISERS
+
+
 def may_have_shapes(kind: Kind, text: bytes | str) -> bool:
     """Whether JSON text of a kind may be in another shape than the canonical one.
 
     Looking for words costs a fraction of parsing twice. A text with escapes may spell anything.
     """
-    if (kind.group, kind.name) not in _NORMALISERS:
+    if not has_shapes(kind):
         return False
     words = (*_MARKS[kind.name], "\\u")
     if isinstance(text, bytes):

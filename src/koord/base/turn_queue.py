@@ -41,10 +41,11 @@ class TurnQueue(Generic[T]):
             KeyError: there is none.
         """
         flow, items = self._flows.popitem(last=False)
-        if len(items) > 1:
-            self._flows[flow] = items
         self._number -= 1
-        return items.popleft()
+        item = items.popleft()
+        if items:
+            self._flows[flow] = items
+        return item
 
     def clear(self) -> None:
         """Takes all items out."""

@@ -28,7 +28,7 @@ class Reader(Protocol):
         ...
 
     def generations(self, *storages: str) -> tuple[int, ...]:
-        """Numbers; one is another whenever any object of its resource is. For caches."""
+        """Numbers; some are others whenever any object of these resources is. For caches."""
         ...
 
 

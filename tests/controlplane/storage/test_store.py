@@ -170,7 +170,7 @@ def test_one_turn_is_one_commit_and_nobody_sees_it_earlier() -> None:
         log = Memory()
         store = Store(log)
         seen: list[str] = []
-        store.listen(lambda storage, change: seen.append(change.entry.key))
+        store.listen(PODS, lambda storage, change: seen.append(change.entry.key))
         for name in NAMES:
             store.put(PODS, document("a", name, "p"), ())
         assert (log.batches, seen) == ([], [])
@@ -291,6 +291,57 @@ def test_a_watch_of_a_dropped_collection_tells_its_end_first(log: Memory | None)
     asyncio.run(run())
 
 
+def test_steps_of_several_collections_are_counted_together() -> None:
+    store = Store()
+    reader = StoreReader(store)
+    seen = [reader.generations(PODS, "nodes")]
+
+    def step() -> bool:
+        seen.append(reader.generations(PODS, "nodes"))
+        return seen[-1] not in seen[:-1]
+
+    made = document("a", "x", "p")
+    store.put("leases", document("a", "x", "p"), ())
+    assert not step()
+    store.put(PODS, made, ())
+    assert step()
+    store.remove(PODS, made, ())
+    assert step()
+    store.drop(PODS)
+    assert step()
+    store.put(PODS, document("a", "x", "p"), ())
+    assert step()
+    store.put("nodes", document("a", "y", "p"), ())
+    assert step()
+    assert reader.generations("leases") == reader.generations("leases")
+
+
+def test_events_are_kept_while_several_watch() -> None:
+    async def run() -> None:
+        store = Store()
+        collection = store.collection(PODS)
+        alone, label = watch(store), 0
+
+        async def told(*watches: WatchCursor) -> list[bytes]:
+            nonlocal label
+            label += 1
+            store.put(PODS, document("a", "x", str(label)), ())
+            return [event for each in watches for event in await each.read()]
+
+        await told(alone)
+        assert collection.log[-1].event == b""
+        other = watch(store)
+        first, second = await told(alone, other)
+        assert first is second is collection.log[-1].event
+        await other.close()
+        await other.close()
+        (last,) = await told(alone)
+        assert msgspec.json.decode(last)["object"]["metadata"]["labels"] == {"l": str(label)}
+        assert collection.log[-1].event == b""
+
+    asyncio.run(run())
+
+
 def test_a_listener_that_fails_keeps_nobody_waiting() -> None:
     async def run() -> None:
         store, failures = Store(Memory()), []
@@ -300,7 +351,7 @@ def test_a_listener_that_fails_keeps_nobody_waiting() -> None:
         def broken(storage: str, change: object) -> None:
             raise RuntimeError(storage)
 
-        store.listen(broken)
+        store.listen(PODS, broken)
         follower = watch(store)
         store.put(PODS, document("a", "x", "p"), ())
         async with asyncio.timeout(5):

@@ -55,7 +55,10 @@ _PODS = [
     _pod("web", nodeName=""),
     _pod("web", schedulingGates=[{"name": "test.io/gate"}]),
     _pod("web", containers=[{"name": "a", "image": "i", "args": ['"nodeName"', "\u00e9}"]}]),
-]
+    _pod("web", {"annotations": {"x": ',"spec":{', "y": ',"spec":{},"status":{}}'},
+                 "labels": {"spec": "", "resourceVersion": "1"}}),
+    _pod("web", containers=[{"name": "a", "image": "i", "args": ["x" * (17 << 10)]}]),
+]  # fmt: skip
 _STATUSES = [
     {"nominatedNodeName": "n2"},
     {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
@@ -145,6 +148,8 @@ def _read(body: bytes) -> Any:
 @example([_PODS[1], _PLAIN])
 @example([_PODS[4], _PLAIN])
 @example([_PODS[6], _PLAIN])
+@example([_PODS[7], _PLAIN])
+@example([_PODS[8], _PLAIN])
 @example([_PODS[0], _BETWEEN[4], _PLAIN])
 @example([_PODS[0], _BETWEEN[5], _PLAIN])
 @example([_PODS[0], _BETWEEN[6], _PLAIN])

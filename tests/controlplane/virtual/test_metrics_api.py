@@ -53,6 +53,7 @@ async def prepared(scene: Scene, installed: bool = True) -> MetricsApi:
     """Two nodes, n0 measured; pods a and b on it, b not running, c measured but gone."""
     api = MetricsApi(scene.client, scene.clock)
     await scene.add_nodes(2)
+    scene.silent |= {"n0", "n1"}  # Nobody starts b meanwhile.
     if not installed:
         return api
     for name, phase in (("a", "Running"), ("b", "Pending")):

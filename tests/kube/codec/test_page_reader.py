@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from koord.api import Node, Pod, to_json
+from koord.api.wirestruct import WireStruct
 from koord.base.errors import KoordError
 from koord.controllers.cluster.trimmed_pods import TrimmedPod
 from koord.kube.codec.decoder import Decoder, decoder_of
@@ -20,7 +21,7 @@ from koord.kube.requests.options import resolve
 from tests.kube.pods import pages, pods
 
 KIND, _ = resolve(Pod)
-TEXTS = st.sampled_from(["", "a", "b"])
+TEXTS = st.sampled_from(["", "a", "b", "\u00e9", 'a"\\', "\n\x7f", '"'])
 MAPS = st.one_of(st.none(), st.dictionaries(st.sampled_from("ab"), TEXTS))
 AMOUNTS = st.sampled_from(["1", "1000m", "500m", "", 7, -1, "x", None])
 RESOURCES = st.fixed_dictionaries({}, optional={"requests": st.dictionaries(TEXTS, AMOUNTS)})
@@ -107,6 +108,30 @@ def test_what_has_not_changed_is_that_of_the_state_before() -> None:
     assert second.status is first.status
     assert (second.spec.node_name, second.metadata.resource_version) == ("n", "2")
     assert third is second
+
+
+class FrozenMeta(WireStruct, frozen=True):
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class FrozenObject(WireStruct, frozen=True):
+    metadata: FrozenMeta = msgspec.field(default_factory=FrozenMeta)
+
+
+def test_what_has_not_changed_is_that_of_the_state_before_where_nothing_can_be_set() -> None:
+    known: list[Any] = [None]
+    reader = PageReader(FrozenObject, Interner(), lambda made: known[-1])
+    for version in ("1", "2", "2"):
+        meta = {"name": "a", "uid": "u\u00e9", "resourceVersion": version}
+        line = msgspec.json.encode({"type": "MODIFIED", "object": {"metadata": meta}})
+        found = reader.event(line)
+        assert found is not None
+        known.append(found[1])
+    _, first, second, third = known
+    assert second.metadata == FrozenMeta("a", "u\u00e9", "2")
+    assert (second.metadata.uid is first.metadata.uid, third is second) == (True, True)
 
 
 @pytest.mark.parametrize("into", [Pod, TrimmedPod])

@@ -47,19 +47,21 @@ class CustomResources:
 
     def follow(self) -> None:
         """Reacts to definitions from now on, and goes on with those that are on their end."""
-        self._server.store.listen(self._changed)
+        self._server.store.listen(CRDS, self._changed)
+        self._server.store.listen_to_deletions(self._deleted)
         for crd in self._definitions():
             self._follow_end(crd)
 
     def _changed(self, storage: str, change: Change) -> None:
-        if storage == CRDS:
-            crd = msgspec.json.decode(change.entry.body)
-            if change.deleted:
-                self._withdraw(crd)
-            elif not self._establish(crd):
-                self._serve(crd)
-                self._follow_end(crd)
-        elif change.deleted and storage in self._ending:
+        crd = msgspec.json.decode(change.entry.body)
+        if change.deleted:
+            self._withdraw(crd)
+        elif not self._establish(crd):
+            self._serve(crd)
+            self._follow_end(crd)
+
+    def _deleted(self, storage: str, change: Change) -> None:
+        if storage in self._ending:
             self._finish(storage)
 
     def _establish(self, crd: Document) -> bool:

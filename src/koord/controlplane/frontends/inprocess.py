@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from koord.base.loop_share import LARGE_BYTES
 from koord.controlplane.authorization.identity import ADMINISTRATOR, identified
 from koord.controlplane.storage.watch import WatchCursor
 from koord.kube.codec.decoder import refusal
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from koord.controlplane.server import Server
     from koord.kube.transport.messages import Request, Response, Stream
 
-# Calls between two turns of the event loop: without a pause, a caller in a loop would starve the
-# watches, whose log is bounded.
+# Calls between two turns of the event loop, and what they may write: without a pause, a caller in a
+# loop would starve the watches, whose log is bounded. A watch reads up to LARGE_BYTES in a turn,
+# and no less than this of objects up to a quarter of that.
 _CALLS_A_TURN = 64
+_BYTES_A_TURN = LARGE_BYTES * 3 // 4
 
 
 class InProcessTransport:
@@ -33,7 +36,8 @@ class InProcessTransport:
 
     def __init__(self, server: Server, identity: Identity = ADMINISTRATOR) -> None:
         self._server, self._identity = server, identity
-        self._calls = 0
+        # Calls since the last turn of the event loop, and what was written until then by anybody.
+        self._calls, self._written_bytes = 0, 0
         self._closed = False
         self._streams: set[WatchCursor] = set()
 
@@ -42,7 +46,9 @@ class InProcessTransport:
         if self._closed:
             raise _closed()
         self._calls += 1
-        if self._calls % _CALLS_A_TURN == 0:
+        written = self._server.store.written_bytes
+        if self._calls == _CALLS_A_TURN or written - self._written_bytes >= _BYTES_A_TURN:
+            self._calls, self._written_bytes = 0, written
             await asyncio.sleep(0)
         work = self._server.handle(identified(request, self._identity))
         try:

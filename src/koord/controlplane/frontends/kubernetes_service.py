@@ -49,7 +49,7 @@ class KubernetesService:
         """Makes what is not there and corrects what tells of another port."""
         for storage in _PATHS:
             await self._ensure(storage)
-        self._store.listen(self._changed)
+        self._store.listen_to_deletions(self._deleted)
 
     async def stop(self) -> None:
         """Makes nothing any more."""
@@ -57,8 +57,8 @@ class KubernetesService:
             work.cancel()
         await asyncio.gather(*self._works, return_exceptions=True)
 
-    def _changed(self, storage: str, change: Change) -> None:
-        if not change.deleted or change.entry.key != _KEY or storage not in _PATHS:
+    def _deleted(self, storage: str, change: Change) -> None:
+        if change.entry.key != _KEY or storage not in _PATHS:
             return
         work = asyncio.get_running_loop().create_task(self._ensure(storage))
         self._works.add(work)

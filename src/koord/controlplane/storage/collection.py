@@ -75,9 +75,27 @@ class HistoryLimits:
     all_bytes: int = 128 << 20
 
 
+class StepCounter:
+    """Counts the steps in some collections together, undone ones included.
+
+    A version that was undone is given out again; no number of steps is.
+    """
+
+    __slots__ = ("steps",)
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+
+_EVENT_HEADS = {
+    change: b'{"type":"%b","object":' % change.encode()
+    for change in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
+}
+
+
 def event(change: str, body: bytes) -> bytes:
     """The JSON of one watch event."""
-    return b'{"type":"%b","object":%b}' % (change.encode(), body)
+    return b"%b%b}" % (_EVENT_HEADS[change], body)
 
 
 class Collection:
@@ -87,14 +105,14 @@ class Collection:
         self.storage = storage
         self.entries: dict[str, Entry] = {}
         self.version = floor  # of the last change
-        # Steps so far, undone ones included: a version that was undone is given out again.
-        self.generation = 0
+        self.counters: tuple[StepCounter, ...] = ()
         self.floor = floor  # versions before this one cannot be seen any more
         self.log: list[Change] = []
         self.first = 0  # position of log[0], counted from the start
         self.published = 0  # position after the last change that watches may see
         self.dropped = False  # nothing follows what is in the log
         self.sleepers: dict[Callable[[], None], None] = {}  # in order, each once
+        self.whole_watches = 0  # open ones that see everything as it is stored
         self._limits = limits
         self.log_bytes = 0
         self._with_event: deque[Change] = deque()  # in order, those that hold their event
@@ -103,9 +121,15 @@ class Collection:
         self._added: list[str] = []
         self._removed = False
 
+    def count_step(self) -> None:
+        """Tells whoever counts that something is another."""
+        for counter in self.counters:
+            counter.steps += 1
+
     def record(self, change: Change) -> None:
         """Takes a change in, without telling anyone."""
-        self.generation += 1
+        if self.counters:  # There are none of what is written most.
+            self.count_step()
         entry = change.entry
         if change.deleted:
             del self.entries[entry.key]
@@ -116,14 +140,15 @@ class Collection:
             if change.previous is None and not self._removed:
                 self._added.append(entry.key)
         self.version = entry.version
-        self.log.append(change)
-        self.log_bytes += _size(entry)
-        if len(self.log) > self._limits.changes or self.log_bytes > self._limits.change_bytes:
-            self.forget(self._limits.change_bytes * 7 // 8)
+        log, limits = self.log, self._limits
+        log.append(change)
+        self.log_bytes += len(entry.body) + _CHANGE_BYTES
+        if len(log) > limits.changes or self.log_bytes > limits.change_bytes:
+            self.forget(limits.change_bytes * 7 // 8)
 
     def retract(self, change: Change) -> None:
         """Takes back the last change."""
-        self.generation += 1
+        self.count_step()
         if self.log and self.log[-1] is change:  # It may be forgotten already.
             self.log.pop()
             self.log_bytes -= _size(change.entry)
@@ -146,18 +171,19 @@ class Collection:
         """The JSON of a change's event for a watch without selectors.
 
         Those that watch ask one after the other for the same events; what lies further back is made
-        anew for the few that are slow.
+        anew for the few that are slow. One that is alone asks once.
         """
-        if not change.event:
-            kind = "DELETED" if change.deleted else "MODIFIED" if change.previous else "ADDED"
-            change.event = event(kind, change.entry.body)
+        if change.event:
+            return change.event
+        kind = "DELETED" if change.deleted else "MODIFIED" if change.previous else "ADDED"
+        made = event(kind, change.entry.body)
+        if self.whole_watches > 1:
+            change.event = made
             self._with_event.append(change)
-            self._event_bytes += len(change.event)
-            made = change.event
+            self._event_bytes += len(made)
             while len(self._with_event) > _EVENTS_KEPT or self._event_bytes > _EVENT_BYTES_KEPT:
                 self._drop_event()
-            return made
-        return change.event
+        return made
 
     def _drop_event(self) -> None:
         oldest = self._with_event.popleft()

@@ -106,7 +106,7 @@ class StoreReader:
             yield _decode(collection.entries[key].body)
 
     def generations(self, *storages: str) -> tuple[int, ...]:
-        """Numbers; one is another whenever any object of its resource is. For caches."""
+        """Numbers; some are others whenever any object of these resources is. For caches."""
         return self._store.generations(storages)
 
     def entry(self, storage: str, namespace: str, name: str) -> Entry | None:

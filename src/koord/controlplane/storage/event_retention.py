@@ -70,7 +70,7 @@ class EventRetention:
         """Counts what is there, as new, and follows what comes."""
         for entry in self._store.collection(EVENTS).entries.values():
             self._add(entry)
-        self._store.listen(self._changed)
+        self._store.listen(EVENTS, self._changed)
         self._take_excess()
 
     def stop(self) -> None:
@@ -80,8 +80,6 @@ class EventRetention:
                 handle.cancel()
 
     def _changed(self, storage: str, change: Change) -> None:
-        if storage != EVENTS:
-            return
         namespace = change.entry.namespace
         self._remove(namespace, change.entry.key)
         if change.deleted:

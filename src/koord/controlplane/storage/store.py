@@ -15,13 +15,21 @@ import msgspec
 
 from koord.base import faults
 from koord.controlplane.api_errors import internal, stored_too_large
-from koord.controlplane.storage.collection import Change, Collection, Entry, HistoryLimits
+from koord.controlplane.storage.collection import (
+    Change,
+    Collection,
+    Entry,
+    HistoryLimits,
+    StepCounter,
+)
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
     from koord.base.documents import Document
+
+    Listener = Callable[[str, Change], None]  # gets the storage and what was committed
 
 _encode_into = msgspec.json.Encoder().encode_into
 # What etcd takes in one request: objects that a cluster would refuse are refused here.
@@ -79,8 +87,13 @@ class Store:
         self._log = log
         self._history_bytes = 0
         self._collections: dict[str, Collection] = {}
-        self._listeners: list[Callable[[str, Change], None]] = []
+        self._listeners: dict[str, list[Listener]] = {}  # by storage
+        self._of_deletions: list[Listener] = []
+        # By the collections that they count the steps of together, and by each of these.
+        self._counters: dict[tuple[str, ...], StepCounter] = {}
+        self._counters_of: dict[str, tuple[StepCounter, ...]] = {}
         self.failures = 0  # commits that were undone
+        self.written_bytes = 0  # of all changes so far
         self._pending: list[tuple[Collection, Change]] = []
         self._buffer = bytearray()
         self._committed: asyncio.Future[None] | None = None
@@ -92,21 +105,26 @@ class Store:
         if found is None:
             floor = self._versions.get(storage, self._floor)
             found = self._collections[storage] = Collection(storage, self._limits, floor)
+            found.counters = self._counters_of.get(storage, ())
         return found
 
     def collections(self) -> list[Collection]:
         """All that were asked for."""
         return list(self._collections.values())
 
-    def generations(self, storages: Sequence[str]) -> tuple[int, ...]:
-        """How many steps there were in each of some collections."""
-        known = self._collections
-        try:
-            if len(storages) == 1:  # as rules ask, several times a write
-                return (known[storages[0]].generation,)
-            return tuple([known[name].generation for name in storages])
-        except KeyError:
-            return tuple([self.collection(name).generation for name in storages])
+    def generations(self, storages: tuple[str, ...]) -> tuple[int, ...]:
+        """Numbers; some are others after each step in any of some collections.
+
+        Rules ask several times a write, each for always the same collections: what is asked for
+        together is counted together.
+        """
+        counter = self._counters.get(storages)
+        if counter is None:
+            counter = self._counters[storages] = StepCounter()
+            for name in dict.fromkeys(storages):
+                counters = self._counters_of[name] = (*self._counters_of.get(name, ()), counter)
+                self.collection(name).counters = counters
+        return (counter.steps,)
 
     def drop(self, storage: str) -> None:
         """Forgets an empty collection: watches on it end after its last change."""
@@ -114,6 +132,7 @@ class Store:
         if gone is not None:
             self._versions[storage] = self.version
             gone.dropped = True
+            gone.count_step()
             if not any(collection is gone for collection, _ in self._pending):
                 gone.publish()
 
@@ -123,9 +142,13 @@ class Store:
             collection.floor = self.version
         self._floor = self.version
 
-    def listen(self, listener: Callable[[str, Change], None]) -> None:
-        """Calls a function with storage and change of everything committed from now on."""
-        self._listeners.append(listener)
+    def listen(self, storage: str, listener: Listener) -> None:
+        """Calls a function with each change of a storage that is committed from now on."""
+        self._listeners.setdefault(storage, []).append(listener)
+
+    def listen_to_deletions(self, listener: Listener) -> None:
+        """Calls a function with each deletion in any storage that is committed from now on."""
+        self._of_deletions.append(listener)
 
     def load(self, storage: str, entry: Entry) -> None:
         """Takes over an object from a journal."""
@@ -220,13 +243,17 @@ class Store:
             await asyncio.shield(self._committed)
 
     def _record(self, collection: Collection, change: Change) -> None:
+        self.written_bytes += len(change.entry.body)
         before = collection.log_bytes
         collection.record(change)
         self._history_bytes += collection.log_bytes - before
         if self._history_bytes > self._limits.all_bytes:
             self._shorten()
         if self._log is None:
-            self._publish([(collection, change)])
+            if change.deleted or collection.storage in self._listeners:
+                self._publish([(collection, change)])
+            else:
+                collection.publish()
             return
         self._pending.append((collection, change))
         if self._committed is None:
@@ -275,13 +302,13 @@ class Store:
             committed.set_result(None)
 
     def _publish(self, changes: list[tuple[Collection, Change]]) -> None:
-        if not self._listeners:
-            self._wake(changes)
-            return
         try:
             for collection, change in changes:
-                for listener in self._listeners:
-                    listener(collection.storage, change)
+                storage = collection.storage
+                for listener in self._listeners.get(storage, ()):
+                    listener(storage, change)
+                for listener in self._of_deletions if change.deleted else ():
+                    listener(storage, change)
         finally:
             self._wake(changes)
 

@@ -69,6 +69,8 @@ class WatchCursor:
     ) -> None:
         self._collection = collection
         self._scope = scope
+        self._whole = scope.match is None and scope.render is None
+        collection.whole_watches += self._whole
         self._position = position
         self._initial: Iterator[bytes] | None = iter(initial)
         self._version = version
@@ -112,6 +114,8 @@ class WatchCursor:
 
     def end(self) -> None:
         """Ends the watch; what was read stays read."""
+        if not self.ended:
+            self._collection.whole_watches -= self._whole
         self.ended = True
         for timer in (self._deadline, self._bookmark):
             if timer is not None:
@@ -136,8 +140,8 @@ class WatchCursor:
         high = min(collection.published - collection.first, low + BATCH)
         changes = _as_many_as_fit(collection.log[low:high])
         self._position += len(changes)
-        if not scope.prefix and scope.match is None and scope.render is None:
-            events = [change.event or collection.event_of(change) for change in changes]
+        if self._whole and not scope.prefix:
+            events = [collection.event_of(change) for change in changes]
         else:
             events = [told for change in changes if (told := self._event_of(change))]
         if self._bookmark_due and self._position == collection.published:
@@ -154,10 +158,11 @@ class WatchCursor:
         scope, entry, previous = self._scope, change.entry, change.previous
         if not entry.key.startswith(scope.prefix):
             return b""
+        if self._whole:
+            return self._collection.event_of(change)
         match = scope.match
         if match is None:
-            if scope.render is None:
-                return self._collection.event_of(change)
+            assert scope.render is not None
             kind = "DELETED" if change.deleted else "MODIFIED" if previous else "ADDED"
             return event(kind, scope.render(entry.body))
         before = previous is not None and match(previous)

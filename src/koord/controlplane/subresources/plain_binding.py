@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plain binding: a scheduler gives a waiting pod to a node and says nothing else.
 
-Of such a pod only the status is taken apart, once for all that say the same; its new version goes
-into the text of the metadata, the node's name into that of the spec. The outcome is that of
+Of such a pod only spec and status are taken apart, once for all that say the same; its new version
+goes into the text of the metadata, the node's name into that of the spec. The outcome is that of
 :mod:`koord.controlplane.subresources.binding`; whatever is not plain (another body, a pod that may
 not be bound, a webhook that may be asked) is left to it.
 """
@@ -34,9 +34,14 @@ _PATH = re.compile(r"/api/v1/namespaces/([^/%]*)/pods/([^/%]*)/binding").fullmat
 _SUCCESS = Response(
     201, b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
 )
+# How a pod's text begins, and where its spec does. Of so many rests, not longer than that, it is
+# remembered what becomes of them.
+_HEAD, _SPEC = b'{"apiVersion":"v1","kind":"Pod","metadata":', b',"spec":{'
+_LONGEST_REST, _ASSIGNED_KEPT = 16 << 10, 256
 # Texts in a spec, or in metadata, that make a binding one to be looked at.
 _NODE_NAME, _GATES, _DELETED = b'"nodeName"', b'"schedulingGates"', b'"deletionTimestamp"'
 _VERSION = b'"resourceVersion":"%d"'
+_SAY_WHERE = frozenset(TOPOLOGY_LABELS)
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -62,18 +67,15 @@ class _Binding(msgspec.Struct, forbid_unknown_fields=True, rename="camel", gc=Fa
     target: _BindingTarget
 
 
-class _StoredPod(msgspec.Struct, forbid_unknown_fields=True, rename="camel", gc=False):
-    """A pod as stored."""
+class _SpecAndStatus(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A pod as stored, without its metadata."""
 
-    api_version: msgspec.Raw
-    kind: msgspec.Raw
-    metadata: msgspec.Raw
     spec: msgspec.Raw
     status: msgspec.Raw
 
 
 _read_binding = msgspec.json.Decoder(_Binding).decode
-_read_pod = msgspec.json.Decoder(_StoredPod).decode
+_read_rest = msgspec.json.Decoder(_SpecAndStatus).decode
 _read_status = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -125,26 +127,24 @@ class PlainBindings:
 
     def _assign(self, entry: Entry, node: str) -> bool:
         """Stores the pod with its node; False if it must be looked at more closely."""
-        try:
-            pod = _read_pod(entry.body)
-            now = metadata.timestamp(self._clock.wall_seconds())
-            status = _scheduled(bytes(pod.status), now)
-        except msgspec.ValidationError:
+        # Found anywhere else, what follows would not be a whole spec and a whole status.
+        text, at = entry.body, entry.body.find(_SPEC)
+        if at < 0 or len(text) - at > _LONGEST_REST or not text.startswith(_HEAD):
             return False
-        spec, meta, had = bytes(pod.spec), bytes(pod.metadata), _VERSION % entry.version
-        if _DELETED in meta or meta.count(had) != 1 or _NODE_NAME in spec or _GATES in spec:
+        assigned = _assigned(text[at:], metadata.timestamp(self._clock.wall_seconds()))
+        head, had = text[:at], _VERSION % entry.version
+        if assigned is None or _DELETED in head or head.count(had) != 1:
             return False
         faults.point("controlplane.bind")
         version = self._store.version + 1
-        meta = meta.replace(had, _VERSION % version)
+        head = head.replace(had, _VERSION % version)
         labels = self._topology(node)
         if labels:
-            document = _decode(meta)
+            document = _decode(head.removeprefix(_HEAD))
             document["labels"] = labels = {**(document.get("labels") or {}), **labels}
-            meta = _encode(document)
-        body = b'{"apiVersion":%b,"kind":%b,"metadata":%b,"spec":%b,"nodeName":%b},"status":%b}' % (
-            pod.api_version, pod.kind, meta, spec[:-1], _encode(node), status,
-        )  # fmt: skip
+            head = _HEAD + _encode(document)
+        before, after = assigned
+        body = b"%b%b%b%b" % (head, before, _encode(node), after)
         made = Entry(
             entry.key, entry.namespace, entry.name, entry.uid, version, body,
             shared_labels(labels) if labels else entry.labels, self._fields(entry, node),
@@ -155,7 +155,7 @@ class PlainBindings:
     def _topology(self, node: str) -> dict[str, str]:
         """The labels of a node that say where it is, which its pods get."""
         found = self._nodes.entries.get(node)
-        if found is None or not found.labels:
+        if found is None or _SAY_WHERE.isdisjoint(found.labels):
             return {}
         return {key: found.labels[key] for key in TOPOLOGY_LABELS if key in found.labels}
 
@@ -165,9 +165,30 @@ class PlainBindings:
         return tuple(fields)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_ASSIGNED_KEPT)
+def _assigned(rest: bytes, now: str) -> tuple[bytes, bytes] | None:
+    """What stands before and after the node's name in a pod that has got one.
+
+    Args:
+        rest: a waiting pod's text from its spec on. Those of a workload are equal, and whatever
+            stands before such a text is the head of a pod: it closes what it opens, and the pod.
+        now: when it gets its node.
+
+    Returns:
+        None if it may not be given one, or must be looked at more closely.
+    """
+    try:
+        found = _read_rest(b"{" + rest[1:])
+        spec, status = bytes(found.spec), _scheduled(bytes(found.status), now)
+    except msgspec.DecodeError:
+        return None
+    if _NODE_NAME in spec or _GATES in spec or spec == b"{}":
+        return None
+    return b',"spec":%b,"nodeName":' % spec[:-1], b'},"status":%b}' % status
+
+
 def _scheduled(status: bytes, now: str) -> bytes:
-    """The status of a pod that has got a node; those of pods that wait are mostly equal.
+    """The status of a pod that has got a node.
 
     Raises:
         msgspec.ValidationError: it is no object.

@@ -124,6 +124,8 @@ class _Bookmark(msgspec.Struct, gc=False):
 
 
 _ODD_EVENTS = (b'{"type":"ERROR"', b'{"type":"BOOKMARK"')
+# Events about an object, by their type as JSON.
+_CHANGES = {b'"%b"' % name.encode(): name for name in ("ADDED", "MODIFIED", "DELETED")}
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -142,6 +144,7 @@ class Decoder(Generic[T]):
         self._event = codec.decoder(_RawEvent[into])  # type: ignore[valid-type]
         self._stamped = issubclass(into, Object)
         self._names = kind.api_version, kind.name
+        self._has_shapes = guide.has_shapes(kind)
         self._cut_one = projection(into)
         self._cut_list = projection(into, "items[]")
         self._cut_event = projection(into, "object")
@@ -224,23 +227,26 @@ class Decoder(Generic[T]):
         return events, None
 
     def _event_of(self, line: bytes, reader: PageReader[T] | None) -> WatchEvent[T]:
-        odd = line.startswith(_ODD_EVENTS) or guide.may_have_shapes(self._kind, line)
-        if odd or self._into is dict:
+        shapes = self._has_shapes and guide.may_have_shapes(self._kind, line)
+        if shapes or self._into is dict or line.startswith(_ODD_EVENTS):
             return self._odd_event(line)
+        change: str | None = None
         try:
             if reader is None:
                 event = self._event.decode(self._cut_event.cut(line) or line)
-                change, value = event.type, event.object
+                value = event.object
+                if event.type in _CHANGES.values():
+                    change = event.type
             elif (found := reader.event(line)) is not None:
-                change, value = codec.decoder(str).decode(found[0]), found[1]
-            else:
-                return self._odd_event(line)
+                change, value = _CHANGES.get(found[0]), found[1]
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            change = None
+        if change is None:
             return self._odd_event(line)
-        if change not in ("ADDED", "MODIFIED", "DELETED"):
-            return self._odd_event(line)
-        self._set_kind(value)
-        return WatchEvent(change, value, _version(value), shared=reader is not None)
+        if self._stamped:
+            value.api_version, value.kind = self._names
+        version: str = value.metadata.resource_version
+        return WatchEvent(change, value, version, False, None, reader is not None)
 
     def _odd_event(self, line: bytes) -> WatchEvent[T]:
         event = codec.decode_json(line, _RawEvent[msgspec.Raw], f"{self._kind.name} event")

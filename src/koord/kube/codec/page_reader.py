@@ -138,7 +138,10 @@ class PageReader(Generic[T]):
                 plan[name] = column, kept[name]
                 parts.append(self._part(column, field, place))
         column = next(self._columns)
-        return (column, plan), Assembly(column, kind, astuple, parts)
+        names = (
+            None if kind.__struct_config__.frozen else tuple(each.name for each in fields_of(kind))
+        )
+        return (column, plan), Assembly(column, kind, astuple, parts, names)
 
     def _part(self, column: int, field: Any, place: Place) -> KnownPart:
         default: tuple[Any, ...] = ()
@@ -151,7 +154,8 @@ class PageReader(Generic[T]):
             known = KnownPart(column, place.parts(), codec.decoder(kind).decode, (), False, FEW)
             items = known, codec.decoder(list[msgspec.Raw]).decode
         decode = codec.decoder(field.type).decode
-        part = KnownPart(column, place, decode, default, scalar, FEW, items)
+        text = field.type is str
+        part = KnownPart(column, place, decode, default, scalar, FEW, items, text)
         self._parts.append(part)
         return part
 

@@ -22,6 +22,8 @@ class Indexer(Generic[O]):
 
     def __init__(self, indexers: Mapping[str, IndexFunction[O]] | None = None) -> None:
         self._objects: dict[str, O] = {}
+        # The object of a key, or None. Asked several times an event: without a call of Python's.
+        self.get: Callable[[str], O | None] = self._objects.get
         self._functions = dict(indexers or {})
         # Keys in the order they came: a dict is an ordered set.
         self._indexes: dict[str, dict[str, dict[str, None]]] = {n: {} for n in self._functions}
@@ -31,10 +33,6 @@ class Indexer(Generic[O]):
 
     def __contains__(self, key: str) -> bool:
         return key in self._objects
-
-    def get(self, key: str) -> O | None:
-        """The object of a key, or None."""
-        return self._objects.get(key)
 
     def items(self) -> ItemsView[str, O]:
         """Keys and objects, a view."""

@@ -108,7 +108,7 @@ class Informer(Generic[O]):
         self._cache: Indexer[O] = Indexer(indexers)
         self._transform = transform
         self._skip_unread = skip_unread
-        self._handlers: tuple[Handlers[O], ...] = ()
+        self._set_handlers(())
         self._served_handlers: list[ServedHandler] = []
         self._not_read: dict[str, UnreadableObject] = {}
         # The versions of writes that neither watch nor list has told of so far.
@@ -222,7 +222,7 @@ class Informer(Generic[O]):
         for key, value in list(self._cache.items()):
             if added is not None:
                 self._call(key, added, value)
-        self._handlers = (*self._handlers, handlers)
+        self._set_handlers((*self._handlers, handlers))
         return handlers
 
     def on_served(self, changed: ServedHandler) -> None:
@@ -247,7 +247,12 @@ class Informer(Generic[O]):
 
     def remove_handlers(self, handlers: Handlers[O]) -> None:
         """Tells these handlers of nothing more."""
-        self._handlers = tuple(other for other in self._handlers if other is not handlers)
+        self._set_handlers(tuple(other for other in self._handlers if other is not handlers))
+
+    def _set_handlers(self, handlers: tuple[Handlers[O], ...]) -> None:
+        self._handlers = handlers
+        # Most events are theirs alone.
+        self._update_handlers = tuple(each.updated for each in handlers if each.updated is not None)
 
     def observe_write(self, written: O) -> None:
         """Takes in what the server answered to a write of ours, which the watch tells of later.
@@ -333,11 +338,12 @@ class Informer(Generic[O]):
 
     def _changed(self, event: WatchEvent[O]) -> str:
         assert event.object is not None
+        key = self._key(event.object)
         if event.type == "DELETED":
-            self._deleted(event.object)
+            self._deleted(key, event.object)
         else:
-            self._upserted(event.object, event.shared)
-        return self._key(event.object)
+            self._upserted(key, event.object, event.shared)
+        return key
 
     def _not_decoded(self, key: str, unreadable: UnreadableObject | None) -> None:
         if unreadable is None:
@@ -355,9 +361,9 @@ class Informer(Generic[O]):
         """The state in the cache of an object that a list or an event brought."""
         return self._cache.get(_key(value))
 
-    def _upserted(self, value: O, shared: bool) -> None:
-        key, (uid, version) = self._key(value), self._state(value)
-        if key in self._written and not is_newer(self._written[key], version):
+    def _upserted(self, key: str, value: O, shared: bool) -> None:
+        uid, version = self._state(value)
+        if self._written and key in self._written and not is_newer(self._written[key], version):
             del self._written[key]
         old = self._cache.get(key)
         if old is not None:
@@ -390,8 +396,8 @@ class Informer(Generic[O]):
             value = self._sharer.share(value)
         return value
 
-    def _deleted(self, last: O) -> None:
-        key, (uid, version) = self._key(last), self._state(last)
+    def _deleted(self, key: str, last: O) -> None:
+        uid, version = self._state(last)
         old = self._cache.get(key)
         if old is None:
             return
@@ -417,12 +423,11 @@ class Informer(Generic[O]):
 
     def _call_updated(self, key: str, old: O, value: O) -> None:
         # As by _call, which would cost as much as most handlers do.
-        for handlers in self._handlers:
-            if handlers.updated is not None:
-                try:
-                    handlers.updated(old, value)
-                except Exception as error:
-                    self._handler_failed(key, error)
+        for updated in self._update_handlers:
+            try:
+                updated(old, value)
+            except Exception as error:
+                self._handler_failed(key, error)
 
     def _call_served(self, served: bool) -> None:
         for changed in self._served_handlers:

@@ -308,7 +308,9 @@ class Reflector(Generic[O]):
                 self._odd(event.type, event.unreadable, seen)
             if seen is None:
                 if event.object is not None:
-                    self._settled([self._sink.on_changed(event)])
+                    key = self._sink.on_changed(event)
+                    if self.unreadable:
+                        self._settled([key])
                 self.version = event.resource_version or self.version
             elif event.object is not None:
                 seen.update(self._take([event.object], event.shared))

@@ -17,7 +17,7 @@ from koord.kube.requests.retry import CallMetrics, RetryingCaller, RetryPolicy, 
 from koord.kube.transport.messages import PipeliningTransport, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from koord.api.kinds.registry import Kind
     from koord.base.metrics import MetricRegistry
@@ -101,20 +101,16 @@ class RequestPipeline:
 
     def _attempt(
         self, request: Request, kind: Kind | None
-    ) -> Callable[[float | None], Coroutine[Any, Any, Response]]:
+    ) -> Callable[[float | None], Awaitable[Response]]:
         """One try of a request; it gets the seconds that are left."""
         send = self._transport.send
         reads = request.method in _READS or (kind is not None and kind.plural in _OWN_LIMIT)
         fence = None if reads else self.fence
 
-        async def attempt(left: float | None) -> Response:
+        def attempt(left: float | None) -> Awaitable[Response]:
             if fence is not None:
                 fence()
-            outcome = _outcome(await send(replace(request, timeout_seconds=left)))
-            if isinstance(outcome, ApiError):
-                # An error that its own frame names is garbage in a circle.
-                raise outcome.copy()
-            return outcome
+            return send(replace(request, timeout_seconds=left))
 
         return attempt
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from koord.base import faults, rng
 from koord.base.metrics import registry as new_registry
+from koord.kube.codec.decoder import refusal
 from koord.kube.errors import ApiError, TransportError
+from koord.kube.transport.messages import Response
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,6 +26,7 @@ T = TypeVar("T")
 
 _TOO_MANY_REQUESTS, _UNAUTHORIZED, _UNAVAILABLE = 429, 401, 503
 _SERVER_FAULTS = frozenset((500, 502, 503, 504))
+_OPENED = 200  # of a watch
 _BUCKETS_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
@@ -145,6 +148,7 @@ class RetryingCaller:
 
         Args:
             attempt: one try; gets the seconds that are left, and raises ApiError or TransportError.
+                An answer that is a Response counts if its status is 2xx.
             verb: for the metrics: ``GET``, ``LIST``, ``POST`` ...
             repeatable: whether sending twice does no harm.
             timeout_seconds: for all tries and waits together; None for no limit.
@@ -181,6 +185,11 @@ class RetryingCaller:
             try:
                 faults.point("kube.call")
                 answer = await attempt(left)
+                code = _OPENED
+                if isinstance(answer, Response):
+                    code = answer.status
+                    if not 200 <= code < 300:
+                        raise ApiError(refusal(answer))
             except (ApiError, TransportError) as failure:
                 failures += 1
                 self.count(code_of(failure), verb, time() - started)
@@ -188,7 +197,7 @@ class RetryingCaller:
                     raise
                 started = time()
             else:
-                self.count(getattr(answer, "status", 200), verb, time() - started)
+                self.count(code, verb, time() - started)
                 return answer
 
     async def _wait(

@@ -248,14 +248,9 @@ class Binder:
     async def _bind(self, binding: BindingCycle) -> None:
         cycle, row = binding.decision.cycle, binding.decision.row
         faults.point("scheduler.bind")
-        changes = PendingPatch()
-        for plugin in binding.plugins.pre_bind:
-            if self._node_name(row) != binding.node:
-                raise _gone(binding)
-            await plugin.pre_bind(cycle, row, changes)
-        self._take_back(cycle.pod, changes)
-        if changes and self._client is not None:
-            await self._write(cycle.pod.pod, changes)
+        # Of most pods there is nothing to be written before.
+        if binding.plugins.pre_bind or self._noted or cycle.pod.pod.metadata.annotations:
+            await self._pre_bind(binding)
         if self._node_name(row) != binding.node:
             raise _gone(binding)
         for plugin in binding.plugins.bind:
@@ -265,6 +260,18 @@ class Binder:
                 return
         if binding.plugins.bind:
             raise BindError("no Bind plugin takes this pod")
+
+    async def _pre_bind(self, binding: BindingCycle) -> None:
+        """Has written on the pod what plugins want there, and taken off what they do not."""
+        cycle, row = binding.decision.cycle, binding.decision.row
+        changes = PendingPatch()
+        for plugin in binding.plugins.pre_bind:
+            if self._node_name(row) != binding.node:
+                raise _gone(binding)
+            await plugin.pre_bind(cycle, row, changes)
+        self._take_back(cycle.pod, changes)
+        if changes and self._client is not None:
+            await self._write(cycle.pod.pod, changes)
 
     def _take_back(self, pod: PodInfo, changes: PendingPatch) -> None:
         """Takes off what an earlier attempt noted on the pod, or a copied manifest says.

@@ -78,6 +78,8 @@ class Contradictions:
 
     def of(self, uid: str, key: str = "") -> list[str]:
         """What a pod says that does not count, one line a key; of all keys or one."""
+        if not self._by_pod:
+            return []
         found = self._by_pod.get(uid, {})
         return [str(error) for each, error in sorted(found.items()) if key in ("", each)]
 

@@ -190,13 +190,14 @@ class SchedulingQueue:
 
     def delete(self, uid: str) -> None:
         """Forgets a pod that was deleted or got a node elsewhere; one in flight will not return."""
-        self.nominator.forget(uid)
+        if self.nominator:
+            self.nominator.forget(uid)
         pod = self._waiting.get(uid)
         if pod is not None:
             self._places.leave(pod)
-            pod.place = QueueState.GONE
-        elif uid in self._in_flight.pods:
-            self._in_flight.pods[uid].place = QueueState.GONE
+            pod.place = GONE
+        elif (pod := self._in_flight.pods.get(uid)) is not None:
+            pod.place = GONE
 
     def move_on_event(self, event: ClusterEvent, old: Any = None, new: Any = None) -> int:
         """Moves the pods that an event may help, and remembers it for those in flight.
@@ -215,7 +216,10 @@ class SchedulingQueue:
             return 0
         # Where nobody waits for anything, nobody need be looked for.
         waits = self._places.index
-        woken = waits.woken(interested, old, new) if waits else {}
+        if not waits and not everything:
+            self._in_flight.record(event, old, new)
+            return 0
+        woken = waits.woken(interested, old, new)
         if everything:
             for pod in self._places.unschedulable():
                 woken.setdefault(pod, QueueingStrategy.AFTER_BACKOFF)
