@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
 from koord.agent.hooks.builtin.batch_resource import BatchResource
@@ -19,9 +18,12 @@ from koord.agent.hooks.builtin.resctrl import Resctrl
 from koord.agent.hooks.builtin.tc_network_qos import TCNetworkQoS
 from koord.agent.hooks.builtin.terway_qos import TerwayQoS
 from koord.agent.hooks.hook import Hook
+from koord.base.distributions import other_entry_points
 from koord.base.errors import KoordError, one_line
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from koord.agent.hooks.options import HookOptions
 
 GROUP = "koord.agent.hooks"
@@ -53,7 +55,7 @@ def load(options: HookOptions, entries: Iterable[EntryPoint] | None = None) -> l
     Raises:
         KoordError: one cannot be loaded, is no hook, or two have one name.
     """
-    points = entry_points(group=GROUP) if entries is None else entries
+    points = other_entry_points(GROUP) if entries is None else entries
     factories = dict(BUILTIN)
     for point in sorted(points, key=lambda p: p.name):
         if point.name not in BUILTIN:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
+from koord.base.distributions import other_entry_points
 from koord.base.errors import Code, KoordError
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def strategies(
     """
     found = [builtin(name, options) for name in BUILTIN]
     names = {strategy.name for strategy in found}
-    chosen = entry_points(group=GROUP) if points is None else points
+    chosen = other_entry_points(GROUP) if points is None else points
     for point in sorted(chosen, key=lambda each: each.name):
         strategy = _outside(point, options)
         if strategy.name in names:
@@ -69,9 +70,13 @@ def builtin(name: str, options: StrategyOptions) -> Strategy:
 
 def enabled(strategy: Strategy, gates: FeatureGates) -> bool:
     """Whether one of its gates (``A|B``) is on and it has an interval; no gate is always on."""
-    names = [name for name in strategy.gate.split("|") if name]
-    on = not names or any(gates.enabled(name) for name in names)
-    return on and strategy.interval_seconds > 0
+    names = _gate_names(strategy.gate)
+    return (not names or any(map(gates.enabled, names))) and strategy.interval_seconds > 0
+
+
+@cache
+def _gate_names(gate: str) -> tuple[str, ...]:
+    return tuple(name for name in gate.split("|") if name)
 
 
 def _outside(point: EntryPoint, options: StrategyOptions) -> Strategy:
