@@ -93,11 +93,12 @@ class Counters:
         told: list[tuple[int, float | None]] = []
         for row, value in enumerate(read):
             before = self.before[row]
-            known = value is not None and before is not None
-            if known and value - before[0] in range(2**63) and 0 < at - before[1] <= self.kept_seconds:
-                told.append((value - before[0], at - before[1]))
-            else:
-                told.append((0, None))
-            if value is not None:
-                self.before[row] = (value, at)
+            told.append((0, None))
+            if value is None:
+                continue
+            if before is not None:
+                more, passed = value - before[0], at - before[1]
+                if 0 <= more < 2**63 and 0 < passed <= self.kept_seconds:
+                    told[row] = (more, passed)
+            self.before[row] = (value, at)
         return told

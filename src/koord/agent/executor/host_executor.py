@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import math
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.agent.executor import write_events
@@ -266,15 +267,25 @@ class HostExecutor:
         self._recheck = frozenset()
         if not (changed or due or forced or lived):
             return due
-        known = self._claims.claimed() | (self._journal.kept() - self._orphans)
-        due |= self._claims.affected(changed, known)
+        if changed:
+            due |= self._claims.affected(changed, self._known())
         if forced:
             self._forced_seconds = now
-            due |= self._differing({t for t in known if not self._failures.waiting(t, now)})
+            due |= self._differing({t for t in self._known() if not self._failures.waiting(t, now)})
         if lived:
             self._lived_seconds = now
-            due |= {target for target in known if target.resource in SET_ON_TASKS}
-        return due & (known | changed)
+            every = chain(self._claims.claimed(), self._journal.kept())
+            due |= {target for target in every if target.resource in SET_ON_TASKS}
+        return {target for target in due if target in changed or self._is_known(target)}
+
+    def _known(self) -> set[Target]:
+        """All that is claimed or being given back: thousands on a full node."""
+        return self._claims.claimed() | (self._journal.kept() - self._orphans)
+
+    def _is_known(self, target: Target) -> bool:
+        """Whether one is among them."""
+        waits = target in self._orphans
+        return bool(self._claims.of(target)) or (target in self._journal and not waits)
 
     def _differing(self, targets: set[Target]) -> set[Target]:
         """Those that are not to say what they said last, do not say it, or are to be given back."""

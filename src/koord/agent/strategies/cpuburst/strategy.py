@@ -125,7 +125,6 @@ class CPUBurst:
         count = len(who.members)
         # What is claimed, or else what the kubelet gives.
         claimed = hands.executor.bases(_QUOTA, who.directories, Layer.RAISE)
-        alone = [base is None for base in claimed]
         pairs = zip(claimed, self._limits_us, strict=True)
         bases = [limit_us if base is None else base for base, limit_us in pairs]
         quotas, found = self._quotas(tick, hands, who, one_node.column(bases[:count]))
@@ -138,7 +137,7 @@ class CPUBurst:
         left = frozenset(
             who.directories[at]
             for at, quota in found.items()
-            if alone[at] and quota > wanted[at] == bases[at] > 0
+            if claimed[at] is None and quota > wanted[at] == bases[at] > 0
         )
         return _QuotaColumns(
             bases[:count], quotas.tolist(), who.bursts.tolist(), bases[count:], left

@@ -78,6 +78,7 @@ class CPUSuppress:
         self._pod_rows = usage_columns.PodRows(())
         self._picked: tuple[MachineCPUs, int, int, CPUSet] | None = None
         self._wanted: _CPUSetTarget | None = None
+        self._levels: list[list[str]] = []
         self._claims: list[Claim] = []
         self._listed_seconds = 0.0
 
@@ -204,8 +205,14 @@ class CPUSuppress:
         """Claims the CPUs of all best-effort cgroups, which are listed when something changes."""
         age = tick.now_seconds - self._listed_seconds
         if wanted != self._wanted or age >= _LIST_AGAIN_SECONDS:
-            self._wanted, self._listed_seconds = wanted, tick.now_seconds
-            self._claims = _claims(tick, wanted)
+            levels = machine_cpus.cgroups_under(
+                tick.machine.hierarchy, tick.machine.layout.best_effort
+            )
+            # The very same claims are nothing new to the executor, without a look at each.
+            if (wanted, levels) != (self._wanted, self._levels):
+                self._claims = _claims(tick, wanted, levels)
+            self._wanted, self._levels = wanted, levels
+            self._listed_seconds = tick.now_seconds
         hands.executor.state(self.name, "cpuset", self._claims)
 
 
@@ -220,12 +227,12 @@ def _unlimited(root: str) -> Claim:
     return Claim(_QUOTA_FILE, root, -1, _RECOVERED)
 
 
-def _claims(tick: Tick, wanted: _CPUSetTarget) -> list[Claim]:
-    levels = machine_cpus.cgroups_under(tick.machine.hierarchy, tick.machine.layout.best_effort)
+def _claims(tick: Tick, wanted: _CPUSetTarget, levels: list[list[str]]) -> list[Claim]:
     if wanted.managed:
         own = {pod.directory for pod in tick.snapshot.pods.value if has_allocation(pod)}
         inner = levels[machine_cpus.CONTAINERS]
-        levels[machine_cpus.CONTAINERS] = [p for p in inner if p.rpartition("/")[0] not in own]
+        narrowed = [p for p in inner if p.rpartition("/")[0] not in own]
+        levels = [*levels[: machine_cpus.CONTAINERS], narrowed]
     whole, some = str(wanted.machine.best_effort), str(wanted.target)
     claims = [Claim(_CPUS_FILE, path, whole, _RECOVERED) for level in levels for path in level]
     if wanted.target:
