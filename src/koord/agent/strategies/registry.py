@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from koord.base.distributions import other_entry_points
 from koord.base.errors import Code, KoordError
@@ -21,17 +21,27 @@ if TYPE_CHECKING:
 GROUP = "koord.agent.strategies"
 """Entry points of this group are callables ``(StrategyOptions) -> Strategy``."""
 
-BUILTIN: Mapping[str, str] = {
-    "cpusuppress": "cpusuppress.strategy:CPUSuppress",
-    "cpuburst": "cpuburst.strategy:CPUBurst",
-    "cpuevict": "cpuevict.strategy:CPUEvict",
-    "memoryevict": "memoryevict.strategy:MemoryEvict",
-    "memoryqos": "memoryqos.strategy:MemoryQoS",
-    "resctrl": "resctrl.strategy:ResctrlStrategy",
-    "blkio": "blkio.strategy:BlkIO",
-    "sysreconcile": "sysreconcile.strategy:SystemConfig",
+
+class BuiltIn(NamedTuple):
+    """One of koord's own: what switches it, and where it is."""
+
+    gate: str
+    target: str
+
+
+BUILTIN: Mapping[str, BuiltIn] = {
+    "cpusuppress": BuiltIn("BECPUSuppress", "cpusuppress.strategy:CPUSuppress"),
+    "cpuburst": BuiltIn("CPUBurst", "cpuburst.strategy:CPUBurst"),
+    "cpuevict": BuiltIn("BECPUEvict|CPUAllocatableEvict|CPUEvict", "cpuevict.strategy:CPUEvict"),
+    "memoryevict": BuiltIn(
+        "BEMemoryEvict|MemoryAllocatableEvict|MemoryEvict", "memoryevict.strategy:MemoryEvict"
+    ),
+    "memoryqos": BuiltIn("CgroupReconcile", "memoryqos.strategy:MemoryQoS"),
+    "resctrl": BuiltIn("RdtResctrl", "resctrl.strategy:ResctrlStrategy"),
+    "blkio": BuiltIn("BlkIOReconcile", "blkio.strategy:BlkIO"),
+    "sysreconcile": BuiltIn("SystemConfig", "sysreconcile.strategy:SystemConfig"),
 }
-"""koord's own, in the order in which they run within a round."""
+"""In the order in which they run within a round."""
 
 _ATTRIBUTES = ("name", "gate", "interval_seconds", "run", "stop")
 
@@ -39,7 +49,10 @@ _ATTRIBUTES = ("name", "gate", "interval_seconds", "run", "stop")
 def strategies(
     options: StrategyOptions, points: Iterable[EntryPoint] | None = None
 ) -> list[Strategy]:
-    """Every strategy, koord's own first, then others by name.
+    """The strategies of a process, koord's own first, then others by name.
+
+    Of koord's own those whose gates are off are not even imported: gates are those that the process
+    was started with.
 
     Args:
         options: what they are made from.
@@ -48,8 +61,8 @@ def strategies(
     Raises:
         KoordError: one cannot be loaded or is no strategy, or two have the same name.
     """
-    found = [builtin(name, options) for name in BUILTIN]
-    names = {strategy.name for strategy in found}
+    found = [builtin(name, options) for name in BUILTIN if _on(BUILTIN[name].gate, options.gates)]
+    names = set(BUILTIN)
     chosen = other_entry_points(GROUP) if points is None else points
     for point in sorted(chosen, key=lambda each: each.name):
         strategy = _outside(point, options)
@@ -62,7 +75,7 @@ def strategies(
 
 def builtin(name: str, options: StrategyOptions) -> Strategy:
     """One of koord's own; a KeyError for another name."""
-    module, _, attribute = BUILTIN[name].partition(":")
+    module, _, attribute = BUILTIN[name].target.partition(":")
     make: Callable[[StrategyOptions], Strategy]
     make = getattr(import_module(f"koord.agent.strategies.{module}"), attribute)
     return make(options)
@@ -70,8 +83,12 @@ def builtin(name: str, options: StrategyOptions) -> Strategy:
 
 def enabled(strategy: Strategy, gates: FeatureGates) -> bool:
     """Whether one of its gates (``A|B``) is on and it has an interval; no gate is always on."""
-    names = _gate_names(strategy.gate)
-    return (not names or any(map(gates.enabled, names))) and strategy.interval_seconds > 0
+    return _on(strategy.gate, gates) and strategy.interval_seconds > 0
+
+
+def _on(gate: str, gates: FeatureGates) -> bool:
+    names = _gate_names(gate)
+    return not names or any(map(gates.enabled, names))
 
 
 @cache
