@@ -41,8 +41,7 @@ from koord.agent.executor.write_failures import (
     WriteFailures,
     from_error,
 )
-from koord.agent.executor.writers.core_sched import CoreSchedWriter
-from koord.agent.executor.writers.target_writer import WriteRequest
+from koord.agent.executor.writers.target_writer import CookieKeeper, WriteRequest
 from koord.agent.executor.writers.writer_set import WriterSet
 from koord.base import faults, log
 from koord.base.errors import KoordError, one_line
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 
     from koord.agent.executor.claim import Claim, Layer
     from koord.agent.executor.journal import Journal
-    from koord.agent.executor.writers.target_writer import TargetWriter
+    from koord.agent.executor.writers.target_writer import LateWriter, TargetWriter
     from koord.base.clock import Clock
 
 _LOG = log.get("agent.executor")
@@ -103,7 +102,7 @@ class HostExecutor:
 
     def __init__(
         self,
-        kinds: Sequence[TargetWriter],
+        kinds: Sequence[TargetWriter | LateWriter],
         journal: Journal,
         clock: Clock,
         settings: ExecutorOptions,
@@ -189,7 +188,7 @@ class HostExecutor:
     def cookie(self, group: str) -> int:
         """The core scheduling cookie of a group, 0 for none yet."""
         kind = self._writers.writer_of(CORE_SCHED)
-        return kind.cookie(group) if isinstance(kind, CoreSchedWriter) else 0
+        return kind.cookie(group) if isinstance(kind, CookieKeeper) else 0
 
     def recheck(self, *owners: str) -> None:
         """Compares the files that some owners claim at the next :meth:`settle`; none is any."""
