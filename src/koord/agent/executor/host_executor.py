@@ -164,6 +164,11 @@ class HostExecutor:
         self._claims.state(owner, scope, taken, claims)
         self._refusals.note(owner, scope, tuple(refused))
 
+    @property
+    def generation(self) -> int:
+        """Another number whenever any claims are others, whosever they are."""
+        return self._claims.generation
+
     def withdraw(self, owner: str, scope: str | None = None) -> None:
         """Takes claims back: those of a scope, or all of an owner's."""
         for name in self._claims.scopes(owner) if scope is None else [scope]:
