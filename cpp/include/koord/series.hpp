@@ -147,8 +147,8 @@ class KOORD_API SeriesStore {
   std::vector<std::int64_t> free_;
 };
 
-/// Counters of many rows as they were read last, and when that was, in seconds; minus infinity for a
-/// row that was never read.
+/// Counters of many rows as they were read last, and when that was, in seconds; minus infinity for
+/// a row that was never read.
 struct KOORD_API CounterReadings {
   std::span<std::int64_t> values;
   std::span<double> at_seconds;

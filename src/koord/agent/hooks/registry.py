@@ -22,7 +22,7 @@ Factory = Callable[["HookOptions"], Hook]
 _PACKAGE = "koord.agent.hooks.builtin"
 
 
-class BuiltIn(NamedTuple):
+class BuiltInHook(NamedTuple):
     """One of koord's own: its name, what switches it, and where it is."""
 
     hook: str
@@ -30,24 +30,24 @@ class BuiltIn(NamedTuple):
     target: str
 
 
-BUILTIN: dict[str, BuiltIn] = {
-    "batch-resource": BuiltIn("BatchResource", "BatchResource", "batch_resource:BatchResource"),
-    "core-sched": BuiltIn("CoreSched", "CoreSched", "core_sched:CoreSched"),
-    "cpu-normalization": BuiltIn(
+BUILTIN: dict[str, BuiltInHook] = {
+    "batch-resource": BuiltInHook("BatchResource", "BatchResource", "batch_resource:BatchResource"),
+    "core-sched": BuiltInHook("CoreSched", "CoreSched", "core_sched:CoreSched"),
+    "cpu-normalization": BuiltInHook(
         "CPUNormalization", "CPUNormalization", "cpu_normalization:CPUNormalization"
     ),
-    "cpuset-allocator": BuiltIn(
+    "cpuset-allocator": BuiltInHook(
         "CPUSetAllocator", "CPUSetAllocator", "cpuset_allocator:CPUSetAllocator"
     ),
-    "gpu-env": BuiltIn("gpu env inject", "GPUEnvInject", "gpu_env:GPUEnvInject"),
-    "group-identity": BuiltIn("GroupIdentity", "GroupIdentity", "group_identity:GroupIdentity"),
-    "oom-score-adj": BuiltIn("OOMScoreAdj", "OOMScoreAdj", "oom_score:OOMScoreAdj"),
-    "rdma-device": BuiltIn(
+    "gpu-env": BuiltInHook("gpu env inject", "GPUEnvInject", "gpu_env:GPUEnvInject"),
+    "group-identity": BuiltInHook("GroupIdentity", "GroupIdentity", "group_identity:GroupIdentity"),
+    "oom-score-adj": BuiltInHook("OOMScoreAdj", "OOMScoreAdj", "oom_score:OOMScoreAdj"),
+    "rdma-device": BuiltInHook(
         "rdma device inject", "RDMADeviceInject", "rdma_device:RDMADeviceInject"
     ),
-    "resctrl": BuiltIn("Resctrl", "Resctrl", "resctrl:Resctrl"),
-    "tc-network-qos": BuiltIn("TCNetworkQoS", "TCNetworkQoS", "tc_network_qos:TCNetworkQoS"),
-    "terway-qos": BuiltIn("TerwayQoS", "TerwayQoS", "terway_qos:TerwayQoS"),
+    "resctrl": BuiltInHook("Resctrl", "Resctrl", "resctrl:Resctrl"),
+    "tc-network-qos": BuiltInHook("TCNetworkQoS", "TCNetworkQoS", "tc_network_qos:TCNetworkQoS"),
+    "terway-qos": BuiltInHook("TerwayQoS", "TerwayQoS", "terway_qos:TerwayQoS"),
 }
 """By the name of the entry point; these need no installed metadata."""
 

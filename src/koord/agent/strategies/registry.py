@@ -22,24 +22,26 @@ GROUP = "koord.agent.strategies"
 """Entry points of this group are callables ``(StrategyOptions) -> Strategy``."""
 
 
-class BuiltIn(NamedTuple):
+class BuiltInStrategy(NamedTuple):
     """One of koord's own: what switches it, and where it is."""
 
     gate: str
     target: str
 
 
-BUILTIN: Mapping[str, BuiltIn] = {
-    "cpusuppress": BuiltIn("BECPUSuppress", "cpusuppress.strategy:CPUSuppress"),
-    "cpuburst": BuiltIn("CPUBurst", "cpuburst.strategy:CPUBurst"),
-    "cpuevict": BuiltIn("BECPUEvict|CPUAllocatableEvict|CPUEvict", "cpuevict.strategy:CPUEvict"),
-    "memoryevict": BuiltIn(
+BUILTIN: Mapping[str, BuiltInStrategy] = {
+    "cpusuppress": BuiltInStrategy("BECPUSuppress", "cpusuppress.strategy:CPUSuppress"),
+    "cpuburst": BuiltInStrategy("CPUBurst", "cpuburst.strategy:CPUBurst"),
+    "cpuevict": BuiltInStrategy(
+        "BECPUEvict|CPUAllocatableEvict|CPUEvict", "cpuevict.strategy:CPUEvict"
+    ),
+    "memoryevict": BuiltInStrategy(
         "BEMemoryEvict|MemoryAllocatableEvict|MemoryEvict", "memoryevict.strategy:MemoryEvict"
     ),
-    "memoryqos": BuiltIn("CgroupReconcile", "memoryqos.strategy:MemoryQoS"),
-    "resctrl": BuiltIn("RdtResctrl", "resctrl.strategy:ResctrlStrategy"),
-    "blkio": BuiltIn("BlkIOReconcile", "blkio.strategy:BlkIO"),
-    "sysreconcile": BuiltIn("SystemConfig", "sysreconcile.strategy:SystemConfig"),
+    "memoryqos": BuiltInStrategy("CgroupReconcile", "memoryqos.strategy:MemoryQoS"),
+    "resctrl": BuiltInStrategy("RdtResctrl", "resctrl.strategy:ResctrlStrategy"),
+    "blkio": BuiltInStrategy("BlkIOReconcile", "blkio.strategy:BlkIO"),
+    "sysreconcile": BuiltInStrategy("SystemConfig", "sysreconcile.strategy:SystemConfig"),
 }
 """In the order in which they run within a round."""
 
