@@ -19,7 +19,7 @@ from benchmarks.resident import resident_bytes
 
 PARTS = {
     "standard library": (
-        "argparse", "asyncio", "ctypes", "email.message", "http.server", "importlib.metadata",
+        "argparse", "asyncio", "ctypes", "email.message", "http.server",
         "inspect", "logging", "ssl", "urllib.request", "uuid", "wsgiref.simple_server",
     ),
     "msgspec": ("msgspec",),

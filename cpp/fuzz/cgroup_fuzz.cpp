@@ -48,6 +48,7 @@ void check_tables(std::string_view text) {
   if (sound(idle)) {
     for (const int boundary : {-1, 0, 1, 5, 1000}) sound(idle.value().cold_bytes(boundary));
   }
+  FUZZ_CHECK(idle.ok() || !parse_cold_bytes(text).ok());
   sound(parse_proc_stat(text));
   auto ids = parse_ids(text);
   if (sound(ids)) {

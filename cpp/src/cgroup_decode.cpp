@@ -31,11 +31,8 @@ Result<std::int64_t> scalar(const ResourceSpec& resource, std::string_view text,
       auto value = parse_int64(resource.key, text);
       return v2 && value ? weight_to_shares(value.value()) : std::move(value);
     }
-    case Kind::kIdlePages: {
-      auto stats = parse_idle_page_stats(text);
-      if (!stats) return stats.error();
-      return stats.value().cold_bytes();
-    }
+    case Kind::kIdlePages:
+      return parse_cold_bytes(text);
     default:
       return parse_int64(resource.key, text);
   }

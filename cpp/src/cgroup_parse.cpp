@@ -27,21 +27,23 @@ KeyValues parse_key_values(std::string_view text) {
   KeyValues found;
   found.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1);
   while (!text.empty()) {
-    std::string_view line = text::take_until(text, '\n');
-    const auto key = text::take_field(line);
-    const auto value = text::take_field(line);
+    const auto [key, value] = key_and_value(text::take_until(text, '\n'));
     if (!value.empty()) found.emplace_back(key, value);
   }
   return found;
 }
 
 Result<CpuStat> parse_cpu_stat(std::string_view text, Version version) {
+  static constexpr std::array<std::string_view, 3> kV1Keys = {"nr_periods", "nr_throttled",
+                                                              "throttled_time"};
+  static constexpr std::array<std::string_view, 3> kV2Keys = {"nr_periods", "nr_throttled",
+                                                              "throttled_usec"};
   const bool v1 = version == Version::kV1;
-  FieldReader reader("cpu.stat", text);
+  FieldReader reader("cpu.stat", text, v1 ? kV1Keys : kV2Keys);
   CpuStat stat;
-  stat.periods = reader.get("nr_periods");
-  stat.throttled = reader.get("nr_throttled");
-  stat.throttled_ns = reader.get(v1 ? "throttled_time" : "throttled_usec", v1 ? 1 : 1000);
+  stat.periods = reader.get(0);
+  stat.throttled = reader.get(1);
+  stat.throttled_ns = reader.get(2, v1 ? 1 : 1000);
   return reader.result(stat);
 }
 
@@ -57,8 +59,9 @@ Result<std::int64_t> parse_cpu_usage_ns(std::string_view text, Version version) 
     if (!value) return invalid("cpuacct.usage", text, "an int64");
     return *value;
   }
-  FieldReader reader("cpu.stat", text);
-  return reader.result(reader.get("usage_usec", 1000));
+  static constexpr std::array<std::string_view, 1> kKeys = {"usage_usec"};
+  FieldReader reader("cpu.stat", text, kKeys);
+  return reader.result(reader.get(0, 1000));
 }
 
 namespace {

@@ -60,13 +60,29 @@ constexpr std::size_t kIdleLines = 31;
 constexpr std::size_t kIdleFirstRow = 14;
 constexpr std::string_view kIdleField = "memory.idle_page_stats";
 
+using IdleTexts = std::array<std::string_view, kIdleLines>;
+
+Result<IdleTexts> idle_lines(std::string_view text) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  const auto count = std::count(text.begin(), text.end(), '\n') + 1;
+  if (count != static_cast<std::ptrdiff_t>(kIdleLines)) {
+    return invalid(kIdleField, std::to_string(count) + " lines", "31 lines");
+  }
+  IdleTexts lines;
+  for (auto& line : lines) line = text::take_until(text, '\n');
+  return lines;
+}
+
 // The value of a header line `# key: value`.
 Result<std::string_view> idle_header(std::string_view line, std::string_view key) {
-  const auto fields = text::fields(line);
-  const bool ok = fields.size() == 3 && fields[0] == "#" && fields[1].ends_with(':') &&
-                  fields[1].substr(0, fields[1].size() - 1) == key;
+  std::string_view rest = line;
+  const auto mark = text::take_field(rest);
+  const auto name = text::take_field(rest);
+  const auto value = text::take_field(rest);
+  const bool ok = mark == "#" && name.ends_with(':') && name.substr(0, name.size() - 1) == key &&
+                  !value.empty() && text::take_field(rest).empty();
   if (!ok) return invalid(kIdleField, line, "# " + std::string(key) + ": VALUE");
-  return fields[2];
+  return value;
 }
 
 Result<std::int64_t> idle_number(std::string_view text) {
@@ -85,26 +101,36 @@ Result<std::vector<std::int64_t>> idle_bounds(std::string_view text) {
   return bounds;
 }
 
-// The numbers of a line that must begin with `name`; `expected` is how many there are as a rule.
-Result<std::vector<std::int64_t>> idle_row(std::string_view line, std::string_view name,
-                                           std::size_t expected) {
-  std::string_view rest = line;
-  if (text::take_field(rest) != name) {
-    return invalid(kIdleField, line, "the row " + std::string(name));
-  }
-  std::vector<std::int64_t> values;
-  values.reserve(expected);
-  for (auto field = text::take_field(rest); !field.empty(); field = text::take_field(rest)) {
-    // A hundred and more of them a cgroup: no result is made of each that is well.
-    const auto value = text::integer<std::int64_t>(field);
-    if (!value || *value < 0) return idle_number(field).error();
-    values.push_back(*value);
-  }
-  return values;
+// File pages that are inactive, clean or dirty, evictable or not.
+bool is_cold_row(std::size_t row) {
+  const auto name = IdlePageStats::kRowNames[row];
+  return name != "slab" && name[1] == 'f' && name[3] == 'i';
 }
 
-std::optional<Error> idle_headers(const std::vector<std::string_view>& lines,
-                                  IdlePageStats& stats) {
+// A sum that may leave the range of an int64.
+class ColdSum {
+ public:
+  explicit ColdSum(int boundary) : first_(static_cast<std::size_t>(std::max(boundary, 0))) {}
+
+  void add(std::size_t row, std::size_t column, std::int64_t bytes) {
+    if (column < first_ || !is_cold_row(row)) return;
+    if (__builtin_add_overflow(total_, bytes, &total_) && !beyond_) beyond_ = bytes;
+  }
+
+  [[nodiscard]] Result<std::int64_t> result() const {
+    if (beyond_) {
+      return invalid(kIdleField, std::to_string(*beyond_), "a sum that fits an int64");
+    }
+    return total_;
+  }
+
+ private:
+  std::size_t first_;
+  std::int64_t total_ = 0;
+  std::optional<std::int64_t> beyond_;
+};
+
+std::optional<Error> idle_headers(const IdleTexts& lines, IdlePageStats& stats) {
   std::int64_t hierarchy = 0;
   const std::array<std::pair<std::string_view, std::int64_t*>, 4> scalars = {
       {{"page_scans", &stats.page_scans},
@@ -130,6 +156,29 @@ std::optional<Error> idle_headers(const std::vector<std::string_view>& lines,
   return std::nullopt;
 }
 
+// Checks the whole file. `take(row, column, bytes)` gets each number of its rows.
+template <class Take>
+std::optional<Error> read_idle(std::string_view text, IdlePageStats& stats, Take take) {
+  auto lines = idle_lines(text);
+  if (!lines) return lines.error();
+  if (auto error = idle_headers(lines.value(), stats)) return error;
+  for (std::size_t row = 0; row < IdlePageStats::kRowNames.size(); ++row) {
+    const std::string_view line = lines.value()[kIdleFirstRow + row];
+    std::string_view rest = line;
+    if (text::take_field(rest) != IdlePageStats::kRowNames[row]) {
+      return invalid(kIdleField, line, "the row " + std::string(IdlePageStats::kRowNames[row]));
+    }
+    std::size_t column = 0;
+    for (auto field = text::take_field(rest); !field.empty(); field = text::take_field(rest)) {
+      // A hundred and more of them a cgroup: no result is made of each that is well.
+      const auto value = text::integer<std::int64_t>(field);
+      if (!value || *value < 0) return idle_number(field).error();
+      take(row, column++, *value);
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::int64_t MemoryStat::usage() const {
@@ -141,17 +190,21 @@ std::int64_t MemoryStat::usage_with_page_cache() const {
 }
 
 Result<MemoryStat> parse_memory_stat(std::string_view text, Version version) {
-  const bool v1 = version == Version::kV1;
-  const std::string prefix = v1 ? "total_" : "";
-  FieldReader reader("memory.stat", text);
+  static constexpr std::array<std::string_view, 7> kV1Keys = {
+      "total_cache",         "total_rss",         "total_inactive_file", "total_active_file",
+      "total_inactive_anon", "total_active_anon", "total_unevictable"};
+  static constexpr std::array<std::string_view, 7> kV2Keys = {
+      "file",          "anon",        "inactive_file", "active_file",
+      "inactive_anon", "active_anon", "unevictable"};
+  FieldReader reader("memory.stat", text, version == Version::kV1 ? kV1Keys : kV2Keys);
   MemoryStat stat;
-  stat.cache = reader.get(v1 ? "total_cache" : "file");
-  stat.rss = reader.get(v1 ? "total_rss" : "anon");
-  stat.inactive_file = reader.get(prefix + "inactive_file");
-  stat.active_file = reader.get(prefix + "active_file");
-  stat.inactive_anon = reader.get(prefix + "inactive_anon");
-  stat.active_anon = reader.get(prefix + "active_anon");
-  stat.unevictable = reader.get(prefix + "unevictable");
+  stat.cache = reader.get(0);
+  stat.rss = reader.get(1);
+  stat.inactive_file = reader.get(2);
+  stat.active_file = reader.get(3);
+  stat.inactive_anon = reader.get(4);
+  stat.active_anon = reader.get(5);
+  stat.unevictable = reader.get(6);
   return reader.result(stat);
 }
 
@@ -165,36 +218,32 @@ const std::array<std::string_view, IdlePageStats::kRows> IdlePageStats::kRowName
     "dsea", "cfea", "dfea", "csua", "dsua", "cfua", "dfua", "slab"};
 
 Result<std::int64_t> IdlePageStats::cold_bytes(int boundary) const {
-  std::int64_t total = 0;
-  for (int row = 0; row < kRows; ++row) {
-    const auto index = static_cast<std::size_t>(row);
-    const auto name = kRowNames[index];
-    // File pages that are inactive, clean or dirty, evictable or not.
-    if (name == "slab" || name[1] != 'f' || name[3] != 'i') continue;
-    for (auto i = static_cast<std::size_t>(std::max(boundary, 0)); i < bytes[index].size(); ++i) {
-      if (__builtin_add_overflow(total, bytes[index][i], &total)) {
-        return invalid(kIdleField, std::to_string(bytes[index][i]), "a sum that fits an int64");
-      }
+  ColdSum sum(boundary);
+  for (std::size_t row = 0; row < bytes.size(); ++row) {
+    for (std::size_t column = 0; column < bytes[row].size(); ++column) {
+      sum.add(row, column, bytes[row][column]);
     }
   }
-  return total;
+  return sum.result();
 }
 
 Result<IdlePageStats> parse_idle_page_stats(std::string_view text) {
-  if (text.ends_with('\n')) text.remove_suffix(1);
-  const auto lines = text::split(text, '\n');
-  if (lines.size() != kIdleLines) {
-    return invalid(kIdleField, std::to_string(lines.size()) + " lines", "31 lines");
-  }
   IdlePageStats stats;
-  if (auto error = idle_headers(lines, stats)) return *std::move(error);
-  for (std::size_t row = 0; row < IdlePageStats::kRowNames.size(); ++row) {
-    auto values =
-        idle_row(lines[kIdleFirstRow + row], IdlePageStats::kRowNames[row], stats.buckets.size());
-    if (!values) return values.error();
-    stats.bytes[row] = std::move(values).value();
-  }
+  const auto keep = [&stats](std::size_t row, std::size_t, std::int64_t bytes) {
+    stats.bytes[row].push_back(bytes);
+  };
+  if (auto error = read_idle(text, stats, keep)) return *std::move(error);
   return stats;
+}
+
+Result<std::int64_t> parse_cold_bytes(std::string_view text, int boundary) {
+  IdlePageStats headers;
+  ColdSum sum(boundary);
+  const auto add = [&sum](std::size_t row, std::size_t column, std::int64_t bytes) {
+    sum.add(row, column, bytes);
+  };
+  if (auto error = read_idle(text, headers, add)) return *std::move(error);
+  return sum.result();
 }
 
 }  // namespace koord::cgroup

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <list>
 #include <unordered_map>
 
@@ -11,7 +13,17 @@
 namespace koord::cgroup {
 namespace {
 
-// Descriptors by path, the most recently used first.
+std::string_view name_of(const FileSpec& file) {
+  return file.read_file.empty() ? file.file : file.read_file;
+}
+
+// Cgroup v2 has several resources in one file.
+bool same_file(const FileSpec& one, const FileSpec& other) {
+  return one.directory == other.directory && name_of(one) == name_of(other);
+}
+
+// Descriptors by directory and file, the most recently used first. A directory of a container is
+// some two hundred bytes long and has several files: its name is kept once for all of them.
 class Kept {
  public:
   explicit Kept(std::size_t max) : max_(max) {}
@@ -21,46 +33,62 @@ class Kept {
   [[nodiscard]] std::uint64_t closed() const { return closed_; }
 
   // The descriptor, which stays owned here, or -1. The most recently used is the one found last.
-  int find(std::string_view path) {
-    const auto found = by_path_.find(path);
-    if (found == by_path_.end()) return -1;
-    entries_.splice(entries_.begin(), entries_, found->second);
-    return found->second->file.get();
+  int find(const std::string& directory, const FileSpec& file) {
+    const auto held = by_directory_.find(directory);
+    if (held == by_directory_.end()) return -1;
+    const auto found = place_of(held->second, file);
+    if (found == held->second.end()) return -1;
+    entries_.splice(entries_.begin(), entries_, *found);
+    return entries_.front().opened.get();
   }
 
-  void keep(const std::string& path, Descriptor file) {
-    if (entries_.size() == max_) drop(entries_.back().path);
-    entries_.push_front({path, std::move(file)});
-    by_path_.emplace(entries_.front().path, entries_.begin());
+  // Of a file that is not there yet.
+  void keep(const std::string& directory, const FileSpec& file, Descriptor opened) {
+    if (entries_.size() == max_) drop(std::prev(entries_.end()));
+    auto& held = *by_directory_.try_emplace(directory).first;
+    entries_.push_front({&held, &file, std::move(opened)});
+    held.second.push_back(entries_.begin());
   }
 
-  void drop(std::string_view path) {
-    const auto found = by_path_.find(path);
-    const auto entry = found->second;
-    by_path_.erase(found);
-    entries_.erase(entry);
-    ++closed_;
-  }
+  // Of the file that was found last.
+  void drop_newest() { drop(entries_.begin()); }
 
   void clear() {
-    by_path_.clear();
+    by_directory_.clear();
     entries_.clear();
     ++closed_;
   }
 
-  [[nodiscard]] int newest() const { return entries_.front().file.get(); }
+  [[nodiscard]] int newest() const { return entries_.front().opened.get(); }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
 
  private:
+  struct Entry;
+  using Place = std::list<Entry>::iterator;
+  using Files = std::vector<Place>;  // of one directory: a handful
   struct Entry {
-    std::string path;
-    Descriptor file;
+    std::pair<const std::string, Files>* directory;  // in the map, where it does not move
+    const FileSpec* file;                            // in the catalogue
+    Descriptor opened;
   };
+
+  static Files::iterator place_of(Files& files, const FileSpec& file) {
+    return std::find_if(files.begin(), files.end(),
+                        [&file](Place place) { return same_file(*place->file, file); });
+  }
+
+  void drop(Place place) {
+    auto& [directory, files] = *place->directory;
+    files.erase(std::find(files.begin(), files.end(), place));
+    if (files.empty()) by_directory_.erase(by_directory_.find(directory));
+    entries_.erase(place);
+    ++closed_;
+  }
+
   std::size_t max_;
   std::uint64_t closed_ = 0;
   std::list<Entry> entries_;
-  // Keys point into the entries, whose addresses do not change.
-  std::unordered_map<std::string_view, std::list<Entry>::iterator> by_path_;
+  std::unordered_map<std::string, Files> by_directory_;
 };
 
 // Where the descriptors of one resource lie for the directories that were read last: those who read
@@ -101,15 +129,6 @@ class OpenDirectories {
   std::vector<std::pair<std::string_view, Descriptor>> open_;
 };
 
-std::string_view name_of(const FileSpec& file) {
-  return file.read_file.empty() ? file.file : file.read_file;
-}
-
-// Cgroup v2 has several resources in one file.
-bool same_file(const FileSpec& one, const FileSpec& other) {
-  return one.directory == other.directory && name_of(one) == name_of(other);
-}
-
 // `if_invalid` stands for errors that no system call made.
 void fail(Table& table, std::size_t row, const Error& error, int if_invalid) {
   table.error[row] = error.code == Errc::kSystem ? error.sys_errno : if_invalid;
@@ -133,7 +152,6 @@ struct Reader::State {
   Kept kept;
   std::mutex lock;
   std::unordered_map<const ResourceSpec*, Remembered> remembered{};
-  std::string path{};
   FileBuffer buffer{};
 
   std::vector<Table> read(std::span<const std::string> directories,
@@ -147,7 +165,7 @@ struct Reader::State {
   std::optional<Error> read_file(const FileSpec& file, const std::string& directory,
                                  OpenDirectories& directories);
   std::optional<Error> read_fresh(const FileSpec& file, std::string_view name,
-                                  OpenDirectories& directories);
+                                  const std::string& directory, OpenDirectories& directories);
 };
 
 // What is known of a resource in these directories, emptied if it is of others or out of date.
@@ -176,29 +194,29 @@ std::optional<Error> Reader::State::read_known(const FileSpec& file, const std::
 std::optional<Error> Reader::State::read_file(const FileSpec& file, const std::string& directory,
                                               OpenDirectories& directories) {
   const std::string_view name = name_of(file);
-  if (!kept.keeps_any()) return read_fresh(file, name, directories);
-  path.assign(file.directory).append("/").append(directory).append("/").append(name);
-  if (const int fd = kept.find(path); fd >= 0) {
+  if (!kept.keeps_any()) return read_fresh(file, name, directory, directories);
+  if (const int fd = kept.find(directory, file); fd >= 0) {
     if (buffer.read(fd) == 0) return std::nullopt;
     // The cgroup behind it is gone; another of the same name may have come since.
-    kept.drop(path);
+    kept.drop_newest();
   }
-  auto error = read_fresh(file, name, directories);
+  auto error = read_fresh(file, name, directory, directories);
   if (error && (error->sys_errno == EMFILE || error->sys_errno == ENFILE) && kept.size() > 0) {
     kept.clear();
-    error = read_fresh(file, name, directories);
+    error = read_fresh(file, name, directory, directories);
   }
   return error;
 }
 
 std::optional<Error> Reader::State::read_fresh(const FileSpec& file, std::string_view name,
+                                               const std::string& directory,
                                                OpenDirectories& directories) {
   auto opened = directories.open(file, name);
   if (!opened) return opened.error();
   if (const int error = buffer.read(opened.value().get()); error != 0) {
     return system_error("read", name, error);
   }
-  if (kept.keeps_any()) kept.keep(path, std::move(opened).value());
+  if (kept.keeps_any()) kept.keep(directory, file, std::move(opened).value());
   return std::nullopt;
 }
 

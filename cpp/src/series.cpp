@@ -268,4 +268,22 @@ void SeriesStore::summarize(std::span<const std::int64_t> ids, Window window,
   }
 }
 
+void advance_counters(CounterReadings before, const CounterReading& now, double kept_seconds,
+                      std::span<std::int64_t> amount, std::span<double> seconds) noexcept {
+  for (std::size_t row = 0; row < now.values.size(); ++row) {
+    amount[row] = 0;
+    seconds[row] = std::numeric_limits<double>::quiet_NaN();
+    if (!now.good[row]) continue;
+    const double passed = now.at_seconds - before.at_seconds[row];
+    std::int64_t more = 0;
+    const bool fits = !__builtin_sub_overflow(now.values[row], before.values[row], &more);
+    if (fits && more >= 0 && passed > 0 && passed <= kept_seconds) {
+      amount[row] = more;
+      seconds[row] = passed;
+    }
+    before.values[row] = now.values[row];
+    before.at_seconds[row] = now.at_seconds;
+  }
+}
+
 }  // namespace koord

@@ -201,6 +201,27 @@ def test_idle_page_stats() -> None:
         parse.cold_bytes(idle_text(INT64_MAX))
 
 
+@given(
+    st.lists(st.lists(st.integers(0, 2**61), max_size=9), min_size=17, max_size=17),
+    st.integers(-1, 9),
+)
+def test_cold_bytes_are_the_sum_of_what_the_file_tells(
+    figures: list[list[int]], boundary: int
+) -> None:
+    head, tail = idle_text().split("\n")[:14], idle_text().split("\n")[14:]
+    rows = [f"{line.split()[0]} {' '.join(map(str, own))}" for line, own in zip(tail, figures,
+            strict=True)]  # fmt: skip
+    text = "\n".join(head + rows)
+    told = parse.parse_idle_page_stats(text).rows
+    cold = [told[row][max(boundary, 0) :] for row in ("cfei", "dfei", "cfui", "dfui")]
+    total = sum(map(sum, cold))
+    if total <= INT64_MAX:
+        assert parse.cold_bytes(text, boundary) == total
+    else:
+        with pytest.raises(ValueError, match="a sum that fits"):
+            parse.cold_bytes(text, boundary)
+
+
 def test_proc_stat() -> None:
     assert parse.parse_proc_stat("7 (a b) S 1 5 0\n") == ("a b", "S", 1, 5)
     # A process may name itself so that the first parenthesis misleads.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from koord.kernels.series import Appended, Series, SeriesStore
+from koord.kernels.series import Appended, CounterReadings, Series, SeriesStore
 from tests.models import series as model
 
 times = st.integers(-5, 5).map(lambda step: step * 20_000) | st.integers(0, 200_000)
@@ -195,3 +195,32 @@ def test_a_store_knows_its_ids() -> None:
         store.append(2, [second, second], [1.0])
     assert store.add() == first
     assert store.summarize([first, second], *ALWAYS).count.tolist() == [0, 1]
+
+
+KEPT_SECONDS = 10.0
+counters = st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9),
+                    min_size=ROWS, max_size=ROWS)  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, 5.0, 10.0, 10.5]), counters), max_size=8))
+def test_what_counters_did_is_what_a_plain_loop_tells(
+    readings: list[tuple[float, list[int | None]]],
+) -> None:
+    ours = CounterReadings(np.zeros(ROWS, np.int64), np.full(ROWS, -np.inf))
+    plain, at = model.Counters(ROWS, KEPT_SECONDS), 0.0
+    for passed, read in readings:
+        at += passed
+        good = np.array([value is not None for value in read], np.bool_)
+        # As a table has it: a column among others.
+        table = np.array([[0, value or 0] for value in read], np.int64)
+        amount, seconds = ours.advance(table[:, 1], good, at, KEPT_SECONDS)
+        told = plain.advance(read, at)
+        assert amount.tolist() == [more for more, _ in told]
+        np.testing.assert_array_equal(seconds, [math.nan if s is None else s for _, s in told])
+
+
+def test_readings_have_their_rows() -> None:
+    ours = CounterReadings(np.array([5, 7], np.int64), np.array([1.0, 1.0]))
+    with pytest.raises(ValueError, match="rows: got '2', expected as many as there are values, 1"):
+        ours.advance(np.array([9], np.int64), np.array([True]), 2.0, KEPT_SECONDS)
+    assert ours.values.tolist() == [5, 7]

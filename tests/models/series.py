@@ -79,3 +79,26 @@ def last(samples: list[tuple[int, float]]) -> float:
 def percentile(values: list[float], share: float) -> float:
     index = int(np.float32(len(values)) * np.float32(share)) - 1
     return sorted(values)[max(0, index)]
+
+
+class Counters:
+    """Counters of many rows, as they were read last and when."""
+
+    def __init__(self, rows: int, kept_seconds: float) -> None:
+        self.kept_seconds = kept_seconds
+        self.before: list[tuple[int, float] | None] = [None] * rows
+
+    def advance(self, read: list[int | None], at: float) -> list[tuple[int, float | None]]:
+        """Amount and seconds a row; None for a row that could not be read."""
+        told: list[tuple[int, float | None]] = []
+        for row, value in enumerate(read):
+            before = self.before[row]
+            told.append((0, None))
+            if value is None:
+                continue
+            if before is not None:
+                more, passed = value - before[0], at - before[1]
+                if 0 <= more < 2**63 and 0 < passed <= self.kept_seconds:
+                    told[row] = (more, passed)
+            self.before[row] = (value, at)
+        return told

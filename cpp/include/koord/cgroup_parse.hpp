@@ -107,6 +107,9 @@ struct KOORD_API IdlePageStats {
   [[nodiscard]] Result<std::int64_t> cold_bytes(int boundary = kDefaultBoundary) const;
 };
 KOORD_API Result<IdlePageStats> parse_idle_page_stats(std::string_view text);
+/// What cold_bytes() of such a file's figures gives, without keeping them.
+KOORD_API Result<std::int64_t> parse_cold_bytes(std::string_view text,
+                                                int boundary = IdlePageStats::kDefaultBoundary);
 
 struct ProcStat {
   std::string command;

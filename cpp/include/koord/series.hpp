@@ -147,4 +147,25 @@ class KOORD_API SeriesStore {
   std::vector<std::int64_t> free_;
 };
 
+/// Counters of many rows as they were read last, and when that was, in seconds; minus infinity for
+/// a row that was never read.
+struct KOORD_API CounterReadings {
+  std::span<std::int64_t> values;
+  std::span<double> at_seconds;
+};
+
+/// One more reading of counters, in the order of their rows.
+struct KOORD_API CounterReading {
+  std::span<const std::int64_t> values;
+  std::span<const bool> good;  ///< rows that could be read; the others keep what they had
+  double at_seconds = 0;
+};
+
+/// Takes a reading in: `amount` and `seconds` say of each row what happened since the one before. 0
+/// and NaN where there is no telling: the row was not read now or before, its counter went back, or
+/// the reading before is not older, or older than kept_seconds. All spans have equal lengths.
+KOORD_API void advance_counters(CounterReadings before, const CounterReading& now,
+                                double kept_seconds, std::span<std::int64_t> amount,
+                                std::span<double> seconds) noexcept;
+
 }  // namespace koord

@@ -49,7 +49,7 @@ py::tuple idle_page_stats(string_view text) {
 }
 
 std::int64_t cold_bytes(string_view text, int boundary) {
-  return cgroup::parse_idle_page_stats(text).value().cold_bytes(boundary).value();
+  return cgroup::parse_cold_bytes(text, boundary).value();
 }
 
 py::tuple proc_stat(string_view text) {

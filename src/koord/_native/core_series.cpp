@@ -62,6 +62,28 @@ std::size_t append_all(SeriesStore& store, std::int64_t time_ms, const Ids& ids,
   return store.append(time_ms, span_of(ids), span_of(values));
 }
 
+// Columns of tables lie strided; they are made contiguous, which for as many rows is nothing.
+using Flags = py::array_t<bool, py::array::c_style | py::array::forcecast>;
+using KeptValues = py::array_t<std::int64_t, py::array::c_style>;
+using KeptTimes = py::array_t<double, py::array::c_style>;
+
+py::tuple advance(KeptValues& before, KeptTimes& at, const Ids& values, const Flags& good,
+                  double at_seconds, double kept_seconds) {
+  const auto rows = static_cast<std::size_t>(values.size());
+  for (const auto size : {before.size(), at.size(), good.size()}) {
+    if (static_cast<std::size_t>(size) != rows) {
+      throw Exception(invalid("rows", std::to_string(size),
+                              "as many as there are values, " + std::to_string(rows)));
+    }
+  }
+  py::array_t<std::int64_t> amount(values.size());
+  py::array_t<double> seconds(values.size());
+  advance_counters({{before.mutable_data(), rows}, {at.mutable_data(), rows}},
+                   {span_of(values), span_of(good), at_seconds}, kept_seconds,
+                   {amount.mutable_data(), rows}, {seconds.mutable_data(), rows});
+  return py::make_tuple(amount, seconds);
+}
+
 }  // namespace
 
 void register_series(py::module_& m) {
@@ -97,6 +119,9 @@ void register_series(py::module_& m) {
             return summarize_all(self, ids, {start_ms, end_ms}, shares);
           },
           py::arg("ids"), py::arg("start_ms"), py::arg("end_ms"), py::arg("shares"));
+
+  m.def("advance_counters", &advance, py::arg("before").noconvert(), py::arg("at").noconvert(),
+        py::arg("values"), py::arg("good"), py::arg("at_seconds"), py::arg("kept_seconds"));
 }
 
 }  // namespace koord::python

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from koord._native.core import histogram as _native
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["CPU", "MEMORY", "Buckets", "Histogram"]
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time series in rings of fixed size, and the aggregates of a window, all from one pass.
+"""Time series in rings of fixed size, and the aggregates of a window, all from one pass; what
+counters of many rows did between two readings.
 
 Times are milliseconds since the Unix epoch. A sample up to a minute older than the newest is put in
 its place; an older one, and a second one of the same time, is left out. A full ring drops its
@@ -10,16 +11,28 @@ Koordinator's metric cache picks it: no interpolation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from koord._native.core import series as _native
 
-__all__ = ["PERCENTILES", "Appended", "Series", "SeriesStore", "Summaries", "Summary"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "PERCENTILES",
+    "Appended",
+    "CounterReadings",
+    "Series",
+    "SeriesStore",
+    "Summaries",
+    "Summary",
+]
 
 PERCENTILES = (0.5, 0.9, 0.95, 0.99)
 """The shares that node metrics report."""
@@ -167,3 +180,48 @@ class SeriesStore:
 
     def __repr__(self) -> str:
         return f"<SeriesStore of {len(self)} series>"
+
+
+class CounterReadings:
+    """Counters of many rows as they were read last.
+
+    Args:
+        values: int64, a counter a row.
+        at_seconds: float64, when each was read; minus infinity for never. Both are taken over, not
+            copied, and brought up to date in place.
+
+    Attributes:
+        values, at_seconds: as they are now.
+    """
+
+    __slots__ = ("at_seconds", "values")
+
+    def __init__(self, values: NDArray[np.int64], at_seconds: NDArray[np.float64]) -> None:
+        self.values, self.at_seconds = values, at_seconds
+
+    def advance(
+        self,
+        values: NDArray[np.int64],
+        good: NDArray[np.bool_],
+        at_seconds: float,
+        kept_seconds: float,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Takes a reading in, and tells what happened since the one before.
+
+        Args:
+            values: the counters.
+            good: rows that were read; the others keep the reading that they had.
+            at_seconds: when, by a clock that does not go back.
+            kept_seconds: a reading before that is older does not count.
+
+        Returns:
+            Amounts and seconds, a row each: 0 and NaN where there is no telling. That is the first
+            reading, one that failed now or before, a counter that went back, a reading before that
+            is too old, or none before this one.
+
+        Raises:
+            ValueError: not as many rows as there are; nothing was taken in.
+        """
+        return _native.advance_counters(
+            self.values, self.at_seconds, values, good, at_seconds, kept_seconds
+        )

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from koord.agent.feature_gates import feature_gates
 from koord.agent.hooks.base_hook import BaseHook
 from koord.agent.hooks.hook import Hook, HookStage
-from koord.agent.hooks.registry import BUILTIN, GROUP, load
+from koord.agent.hooks.registry import BUILTIN, GROUP, builtin, load
 from koord.base.errors import KoordError
 from tests.agent.hooks.build import options
 
@@ -28,6 +30,10 @@ class Mine(BaseHook):
 
 class Twin(Mine):
     name = "GroupIdentity"
+
+
+class Late(Mine):
+    name = "CoreSched"
 
 
 class OddGate(Mine):
@@ -55,7 +61,8 @@ def test_gates_decide_and_names_order() -> None:
 
 @pytest.mark.parametrize("name", sorted(BUILTIN))
 def test_every_hook_is_one(name: str) -> None:
-    hook: Hook = BUILTIN[name](options())
+    hook: Hook = builtin(name)(options())
+    assert (hook.name, hook.gate) == BUILTIN[name][:2]
     assert all(isinstance(stage, HookStage) for stage in hook.stages)
     feature_gates().enabled(hook.gate)
 
@@ -66,7 +73,27 @@ def test_the_projects_entry_points_are_the_table() -> None:
         name: EntryPoint(name, value, GROUP).load()
         for name, value in project["entry-points"][GROUP].items()
     }
-    assert found == BUILTIN
+    assert found == {name: builtin(name) for name in BUILTIN}
+
+
+def test_a_hook_whose_gate_is_off_is_not_imported() -> None:
+    code = (
+        "import sys\n"
+        "from koord.agent.feature_gates import feature_gates\n"
+        "from koord.agent.hooks.options import HookOptions\n"
+        "from koord.agent.hooks.registry import load\n"
+        "load(HookOptions(gate=feature_gates().enabled, has=lambda feature: True))\n"
+        "print(sorted(n for n in sys.modules if n.startswith('koord.agent.hooks.builtin.')))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = ("batch_resource", "cpuset_allocator", "group_identity")
+    assert told.stdout == f"{[f'koord.agent.hooks.builtin.{name}' for name in names]}\n"
+
+
+def test_a_name_of_koords_own_is_taken_also_while_that_is_off() -> None:
+    points = [EntryPoint("theirs", f"{HERE}:Late", GROUP)]
+    with pytest.raises(KoordError, match="a name that no other hook has"):
+        load(options(gate=feature_gates().enabled), points)
 
 
 def test_a_package_may_bring_a_hook() -> None:

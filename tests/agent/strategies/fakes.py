@@ -78,6 +78,13 @@ class FakeExecutor:
         self.files: dict[tuple[str, str], str] = {}
         self.originals: dict[tuple[str, str], str] = {}
         self.settled = 0
+        self._asked = 0
+
+    @property
+    def generation(self) -> int:
+        """Never the same: whoever holds back what has not changed states all the same."""
+        self._asked += 1
+        return self._asked
 
     def state(self, owner: str, scope: str, claims: list[Claim]) -> None:
         self.claims[owner, scope] = list(claims)

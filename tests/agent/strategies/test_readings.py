@@ -6,7 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.states.snapshot import Snapshot, Timestamped
@@ -55,3 +58,20 @@ def test_pods_that_are_too_old_and_pods_never_seen() -> None:
     with pytest.raises(KoordError) as missing:
         readings.check_fresh(tick(reader, Snapshot()), readings.TO_EVICT)
     assert missing.value.code is Code.NOT_FOUND
+
+
+NAMES = st.lists(st.sampled_from("abcdef"), unique=True, max_size=6)
+
+
+@given(NAMES, st.lists(st.tuples(NAMES, st.booleans()), max_size=4))
+def test_aligned_rows_are_what_a_look_by_name_gives(
+    keys: list[str], reads: list[tuple[list[str], bool]]
+) -> None:
+    aligned, labels = readings.AlignedRows(keys), [("a",)]
+    for names, again in reads:
+        # The same object again: whoever reads gives it while the series are the same.
+        labels = labels if again else [(name,) for name in names]
+        values = np.arange(len(labels)) + 0.5
+        by_name = {label[0]: value for label, value in zip(labels, values, strict=True)}
+        expected = [by_name.get(key, np.nan) for key in keys]
+        np.testing.assert_array_equal(aligned.of(labels, values), expected)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import EntryPoint
@@ -18,6 +19,7 @@ from koord.agent.strategies.strategy import Actuators
 from koord.base.errors import KoordError
 from tests.agent.strategies.fakes import FakeEvictor, FakeExecutor, FakeReader, machine
 from tests.agent.strategies.nodes import NOW_MS, aged, tick
+from tests.agent.strategies.options import gates
 
 _ROOT = Path(__file__).resolve().parents[3]
 _EXAMPLE = _ROOT / "examples/agent-strategy"
@@ -37,11 +39,35 @@ def example(monkeypatch):
     sys.modules.pop("koord_idle_batch", None)
 
 
-def test_all_of_koords_own_are_found_and_gated():
+def test_of_koords_own_those_are_made_whose_gates_are_on():
     found = registry.strategies(StrategyOptions(), [])
+    assert [each.name for each in found] == ["cpusuppress", "cpuburst", "resctrl"]
+    every = gates(*(each.gate.partition("|")[0] for each in registry.BUILTIN.values()))
+    found = registry.strategies(StrategyOptions(gates=every), [])
     assert [each.name for each in found] == list(registry.BUILTIN)
-    on = {each.name for each in found if registry.enabled(each, StrategyOptions().gates)}
-    assert on == {"cpusuppress", "cpuburst", "resctrl"}
+
+
+@pytest.mark.parametrize("name", registry.BUILTIN)
+def test_the_table_has_the_gate_of_each(name):
+    assert registry.builtin(name, StrategyOptions()).gate == registry.BUILTIN[name].gate
+
+
+def test_a_strategy_whose_gate_is_off_is_not_imported():
+    code = (
+        "import sys\n"
+        "from koord.agent.strategies import registry\n"
+        "from koord.agent.strategies.options import StrategyOptions\n"
+        "registry.strategies(StrategyOptions(), [])\n"
+        "print(sorted(n for n in sys.modules if n.startswith('koord.agent.strategies.memory')))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"
+
+
+def test_a_name_of_koords_own_is_taken_also_while_that_is_off():
+    point = _point("tests.agent.strategies.test_registry:Named")
+    with pytest.raises(KoordError, match="a name of its own"):
+        registry.strategies(StrategyOptions(), [point])
 
 
 def test_the_example_is_found_by_its_entry_point_and_does_what_it_says(example, tmp_path):
@@ -80,6 +106,19 @@ def test_what_is_no_strategy_is_refused_by_name(value, word):
     with pytest.raises(KoordError, match=word) as caught:
         registry.strategies(StrategyOptions(), [_point(value)])
     assert value in str(caught.value)
+
+
+class Named:
+    name, gate, interval_seconds = "memoryqos", "", 1.0
+
+    def __init__(self, options):
+        pass
+
+    def run(self, tick, hands):
+        return {}
+
+    def stop(self, hands):
+        pass
 
 
 class Ungated:

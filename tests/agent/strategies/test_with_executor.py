@@ -152,3 +152,36 @@ def test_burst_and_normalization_never_fight_and_the_kernel_takes_all(tmp_path_f
     rig.settle()
     assert {d: int(str(rig.says(_QUOTA, d))) for d in limits} == limits
     assert {rig.says(_BURST, d) for d in limits} == {"0"}
+
+
+def test_bursts_are_stated_again_only_where_claims_have_changed(tmp_path, monkeypatch):
+    scene = test_cpuburst.Scene(tmp_path, Version.V1, policy="cpuBurstOnly")
+    pod = scene.pods[0]
+    scene.pods = tuple(scene.pods)
+    directories = [pod.directory, *(each.directory for each in pod.containers)]
+    rig = Rig(
+        tmp_path / "state", ["kubepods.slice", pod.directory.rpartition("/")[0], *directories]
+    )
+    for directory, quota in zip(directories, ("250000", "200000", "50000"), strict=True):
+        rig.kernel.put(_QUOTA, directory, quota)
+    scene.executor, scene.hands = rig.executor, Actuators(rig.executor, FakeEvictor())
+    state, stated = rig.executor.state, []
+    monkeypatch.setattr(rig.executor, "state", lambda *said: (stated.append(said[1]), state(*said)))
+
+    def scopes() -> list[str]:
+        stated.clear()
+        scene.run()
+        return list(stated)
+
+    assert scopes() == [pod.uid]
+    scopes()
+    assert scopes() == []
+    # A container goes, and another comes in its place: what was claimed of the first is forgotten.
+    gone = pod.containers[0].directory
+    rig.kernel.remove(gone)
+    rig.executor.recheck("cpuburst")
+    rig.settle()
+    rig.kernel.make(gone)
+    rig.kernel.put(_QUOTA, gone, "200000")
+    assert scopes() == [pod.uid]
+    assert rig.says(_BURST, gone) == "200000"

@@ -30,3 +30,12 @@ class Store:
         NDArray[np.int64],
         NDArray[np.float64],
     ]: ...
+
+def advance_counters(
+    before: NDArray[np.int64],
+    at: NDArray[np.float64],
+    values: ArrayLike,
+    good: ArrayLike,
+    at_seconds: float,
+    kept_seconds: float,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...

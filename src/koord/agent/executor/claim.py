@@ -54,6 +54,14 @@ class Executor(Protocol):
         """Replaces all claims of an owner within a scope (a pod's UID, ``node``, ...)."""
         ...
 
+    @property
+    def generation(self) -> int:
+        """Another number whenever any claims are others, whosever they are.
+
+        Who has stated claims and finds it as it was then need not state the same again.
+        """
+        ...
+
     def withdraw(self, owner: str, scope: str | None = None) -> None:
         """Takes claims back: those of a scope, or all of an owner's."""
         ...

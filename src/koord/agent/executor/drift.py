@@ -78,7 +78,13 @@ def _compared(targets: AbstractSet[Target]) -> list[_ComparedFiles]:
     by_resource: dict[str, list[Target]] = {}
     for target in targets:
         by_resource.setdefault(target.resource, []).append(target)
-    return [
-        _ComparedFiles(resource, its, Directories([target.directory for target in its]))
-        for resource, its in by_resource.items()
-    ]
+    # What is claimed of all containers has the same directories: their names are kept once.
+    known: dict[tuple[str, ...], Directories] = {}
+    found = []
+    for resource, its in by_resource.items():
+        its.sort()
+        names = tuple(target.directory for target in its)
+        if names not in known:
+            known[names] = Directories(names)
+        found.append(_ComparedFiles(resource, its, known[names]))
+    return found

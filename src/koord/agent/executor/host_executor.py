@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import math
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from koord.agent.executor import write_events
@@ -40,8 +41,7 @@ from koord.agent.executor.write_failures import (
     WriteFailures,
     from_error,
 )
-from koord.agent.executor.writers.core_sched import CoreSchedWriter
-from koord.agent.executor.writers.target_writer import WriteRequest
+from koord.agent.executor.writers.target_writer import CookieKeeper, WriteRequest
 from koord.agent.executor.writers.writer_set import WriterSet
 from koord.base import faults, log
 from koord.base.errors import KoordError, one_line
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from koord.agent.executor.claim import Claim, Layer
     from koord.agent.executor.journal import Journal
-    from koord.agent.executor.writers.target_writer import TargetWriter
+    from koord.agent.executor.writers.target_writer import LateWriter, TargetWriter
     from koord.base.clock import Clock
 
 _LOG = log.get("agent.executor")
@@ -102,7 +102,7 @@ class HostExecutor:
 
     def __init__(
         self,
-        kinds: Sequence[TargetWriter],
+        kinds: Sequence[TargetWriter | LateWriter],
         journal: Journal,
         clock: Clock,
         settings: ExecutorOptions,
@@ -164,6 +164,11 @@ class HostExecutor:
         self._claims.state(owner, scope, taken, claims)
         self._refusals.note(owner, scope, tuple(refused))
 
+    @property
+    def generation(self) -> int:
+        """Another number whenever any claims are others, whosever they are."""
+        return self._claims.generation
+
     def withdraw(self, owner: str, scope: str | None = None) -> None:
         """Takes claims back: those of a scope, or all of an owner's."""
         for name in self._claims.scopes(owner) if scope is None else [scope]:
@@ -188,7 +193,7 @@ class HostExecutor:
     def cookie(self, group: str) -> int:
         """The core scheduling cookie of a group, 0 for none yet."""
         kind = self._writers.writer_of(CORE_SCHED)
-        return kind.cookie(group) if isinstance(kind, CoreSchedWriter) else 0
+        return kind.cookie(group) if isinstance(kind, CookieKeeper) else 0
 
     def recheck(self, *owners: str) -> None:
         """Compares the files that some owners claim at the next :meth:`settle`; none is any."""
@@ -266,15 +271,25 @@ class HostExecutor:
         self._recheck = frozenset()
         if not (changed or due or forced or lived):
             return due
-        known = self._claims.claimed() | (self._journal.kept() - self._orphans)
-        due |= self._claims.affected(changed, known)
+        if changed:
+            due |= self._claims.affected(changed, self._known())
         if forced:
             self._forced_seconds = now
-            due |= self._differing({t for t in known if not self._failures.waiting(t, now)})
+            due |= self._differing({t for t in self._known() if not self._failures.waiting(t, now)})
         if lived:
             self._lived_seconds = now
-            due |= {target for target in known if target.resource in SET_ON_TASKS}
-        return due & (known | changed)
+            every = chain(self._claims.claimed(), self._journal.kept())
+            due |= {target for target in every if target.resource in SET_ON_TASKS}
+        return {target for target in due if target in changed or self._is_known(target)}
+
+    def _known(self) -> set[Target]:
+        """All that is claimed or being given back: thousands on a full node."""
+        return self._claims.claimed() | (self._journal.kept() - self._orphans)
+
+    def _is_known(self, target: Target) -> bool:
+        """Whether one is among them."""
+        waits = target in self._orphans
+        return bool(self._claims.of(target)) or (target in self._journal and not waits)
 
     def _differing(self, targets: set[Target]) -> set[Target]:
         """Those that are not to say what they said last, do not say it, or are to be given back."""

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from koord.agent.executor.host_executor import ExecutorOptions, HostExecutor
 from koord.agent.executor.journal import Journal
-from koord.agent.executor.target import unchanged_baseline
+from koord.agent.executor.target import (
+    CORE_SCHED,
+    OOM_SCORE_ADJ,
+    TRAFFIC,
+    unchanged_baseline,
+)
 from koord.agent.executor.writers.cgroup_files import CgroupFileWriter, NativeCgroupFiles
-from koord.agent.executor.writers.core_sched import CoreSchedWriter
-from koord.agent.executor.writers.core_sched_cookies import Cookies, PrctlCookies
-from koord.agent.executor.writers.oom_score import OomScoreWriter, processes
 from koord.agent.executor.writers.resctrl import ResctrlWriter
 from koord.agent.executor.writers.rooted_files import RootedFiles
+from koord.agent.executor.writers.target_writer import LateWriter
 from koord.agent.executor.writers.terway_files import TERWAY_ROOT, TerwayWriter
-from koord.agent.executor.writers.traffic import TrafficKernel, TrafficWriter
 from koord.agent.host.process_limits import kept_descriptors
 from koord.kernels.cgroup import Base, Hierarchy
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from koord.agent.executor.target import Baseline
     from koord.agent.executor.write_events import Reporter
     from koord.agent.executor.write_failures import WriteFailure
+    from koord.agent.executor.writers.core_sched_cookies import Cookies
     from koord.agent.executor.writers.target_writer import TargetWriter
+    from koord.agent.executor.writers.traffic import TrafficKernel
     from koord.agent.host.machine import Machine
     from koord.agent.host.roots import HostRoots
     from koord.base.clock import Clock
@@ -55,13 +59,14 @@ def open_executor(
         dry_run=dry_run,
     )
     resctrl = ResctrlWriter(RootedFiles(roots.resctrl), cgroups)
-    others: list[TargetWriter] = [
-        OomScoreWriter(RootedFiles(roots.proc), cgroups),
-        CoreSchedWriter(cookies or PrctlCookies(), lambda place: processes(cgroups, place)),
+    kinds: list[TargetWriter | LateWriter] = [
+        _files(roots, cgroups),
+        resctrl,
+        LateWriter(OOM_SCORE_ADJ, lambda: _oom_scores(roots, cgroups)),
+        LateWriter(CORE_SCHED, lambda: _core_scheduling(cgroups, cookies)),
         TerwayWriter(RootedFiles(terway)),
-        TrafficWriter(cgroups, traffic),
+        LateWriter(TRAFFIC, lambda: _traffic(cgroups, traffic)),
     ]
-    kinds: list[TargetWriter] = [_files(roots, cgroups), resctrl, *others]
     journal = Journal(roots.state, boot_id(roots))
     executor = HostExecutor(kinds, journal, clock, settings, reporter, baseline)
     executor.adopt((group, 0) for group in resctrl.groups())
@@ -87,6 +92,26 @@ def boot_id(roots: HostRoots) -> str:
     except (OSError, ValueError):
         return "unknown"
     return text if text and " " not in text else "unknown"
+
+
+def _oom_scores(roots: HostRoots, cgroups: Hierarchy) -> TargetWriter:
+    from koord.agent.executor.writers.oom_score import OomScoreWriter
+
+    return OomScoreWriter(RootedFiles(roots.proc), cgroups)
+
+
+def _core_scheduling(cgroups: Hierarchy, cookies: Cookies | None) -> TargetWriter:
+    from koord.agent.executor.writers.core_sched import CoreSchedWriter
+    from koord.agent.executor.writers.core_sched_cookies import PrctlCookies
+    from koord.agent.executor.writers.oom_score import processes
+
+    return CoreSchedWriter(cookies or PrctlCookies(), lambda place: processes(cgroups, place))
+
+
+def _traffic(cgroups: Hierarchy, kernel: TrafficKernel | None) -> TargetWriter:
+    from koord.agent.executor.writers.traffic import TrafficWriter
+
+    return TrafficWriter(cgroups, kernel)
 
 
 def _files(roots: HostRoots, cgroups: Hierarchy) -> CgroupFileWriter:

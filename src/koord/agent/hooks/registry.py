@@ -4,43 +4,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
-from koord.agent.hooks.builtin.batch_resource import BatchResource
-from koord.agent.hooks.builtin.core_sched import CoreSched
-from koord.agent.hooks.builtin.cpu_normalization import CPUNormalization
-from koord.agent.hooks.builtin.cpuset_allocator import CPUSetAllocator
-from koord.agent.hooks.builtin.gpu_env import GPUEnvInject
-from koord.agent.hooks.builtin.group_identity import GroupIdentity
-from koord.agent.hooks.builtin.oom_score import OOMScoreAdj
-from koord.agent.hooks.builtin.rdma_device import RDMADeviceInject
-from koord.agent.hooks.builtin.resctrl import Resctrl
-from koord.agent.hooks.builtin.tc_network_qos import TCNetworkQoS
-from koord.agent.hooks.builtin.terway_qos import TerwayQoS
 from koord.agent.hooks.hook import Hook
+from koord.base.distributions import other_entry_points
 from koord.base.errors import KoordError, one_line
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from koord.agent.hooks.options import HookOptions
 
 GROUP = "koord.agent.hooks"
 Factory = Callable[["HookOptions"], Hook]
 
-BUILTIN: dict[str, Factory] = {
-    "batch-resource": BatchResource,
-    "core-sched": CoreSched,
-    "cpu-normalization": CPUNormalization,
-    "cpuset-allocator": CPUSetAllocator,
-    "gpu-env": GPUEnvInject,
-    "group-identity": GroupIdentity,
-    "oom-score-adj": OOMScoreAdj,
-    "rdma-device": RDMADeviceInject,
-    "resctrl": Resctrl,
-    "tc-network-qos": TCNetworkQoS,
-    "terway-qos": TerwayQoS,
+_PACKAGE = "koord.agent.hooks.builtin"
+
+
+class BuiltInHook(NamedTuple):
+    """One of koord's own: its name, what switches it, and where it is."""
+
+    hook: str
+    gate: str
+    target: str
+
+
+BUILTIN: dict[str, BuiltInHook] = {
+    "batch-resource": BuiltInHook("BatchResource", "BatchResource", "batch_resource:BatchResource"),
+    "core-sched": BuiltInHook("CoreSched", "CoreSched", "core_sched:CoreSched"),
+    "cpu-normalization": BuiltInHook(
+        "CPUNormalization", "CPUNormalization", "cpu_normalization:CPUNormalization"
+    ),
+    "cpuset-allocator": BuiltInHook(
+        "CPUSetAllocator", "CPUSetAllocator", "cpuset_allocator:CPUSetAllocator"
+    ),
+    "gpu-env": BuiltInHook("gpu env inject", "GPUEnvInject", "gpu_env:GPUEnvInject"),
+    "group-identity": BuiltInHook("GroupIdentity", "GroupIdentity", "group_identity:GroupIdentity"),
+    "oom-score-adj": BuiltInHook("OOMScoreAdj", "OOMScoreAdj", "oom_score:OOMScoreAdj"),
+    "rdma-device": BuiltInHook(
+        "rdma device inject", "RDMADeviceInject", "rdma_device:RDMADeviceInject"
+    ),
+    "resctrl": BuiltInHook("Resctrl", "Resctrl", "resctrl:Resctrl"),
+    "tc-network-qos": BuiltInHook("TCNetworkQoS", "TCNetworkQoS", "tc_network_qos:TCNetworkQoS"),
+    "terway-qos": BuiltInHook("TerwayQoS", "TerwayQoS", "terway_qos:TerwayQoS"),
 }
 """By the name of the entry point; these need no installed metadata."""
+
+
+def builtin(name: str) -> Factory:
+    """What makes one of koord's own; a KeyError for another name."""
+    module, _, attribute = BUILTIN[name].target.partition(":")
+    factory: Factory = getattr(import_module(f"{_PACKAGE}.{module}"), attribute)
+    return factory
 
 
 def load(options: HookOptions, entries: Iterable[EntryPoint] | None = None) -> list[Hook]:
@@ -53,27 +69,33 @@ def load(options: HookOptions, entries: Iterable[EntryPoint] | None = None) -> l
     Raises:
         KoordError: one cannot be loaded, is no hook, or two have one name.
     """
-    points = entry_points(group=GROUP) if entries is None else entries
-    factories = dict(BUILTIN)
+    points = other_entry_points(GROUP) if entries is None else entries
+    # Of koord's own those whose gates are off are not even imported.
+    factories = {
+        name: builtin(name) for name, each in BUILTIN.items() if _on(each.hook, each.gate, options)
+    }
     for point in sorted(points, key=lambda p: p.name):
         if point.name not in BUILTIN:
             factories[point.name] = _loaded(point)
+    own = {each.hook: name for name, each in BUILTIN.items()}
     hooks: dict[str, Hook] = {}
     for name, factory in factories.items():
         hook = _made(name, factory, options)
-        if hook.name in hooks:
+        if hook.name in hooks or own.get(hook.name, name) != name:
             raise KoordError(f"hook {name}", "name", hook.name, "a name that no other hook has")
         hooks[hook.name] = hook
-    enabled = (hook for hook in hooks.values() if not hook.gate or _on(hook, options))
+    enabled = (
+        hook for hook in hooks.values() if not hook.gate or _on(hook.name, hook.gate, options)
+    )
     return sorted(enabled, key=lambda hook: hook.name.encode())
 
 
-def _on(hook: Hook, options: HookOptions) -> bool:
+def _on(hook: str, gate: str, options: HookOptions) -> bool:
     try:
-        return options.gate(hook.gate)
+        return options.gate(gate)
     except KeyError:
         expected = "a known feature gate, or none"
-        raise KoordError(f"hook {hook.name}", "gate", hook.gate, expected) from None
+        raise KoordError(f"hook {hook}", "gate", gate, expected) from None
 
 
 def _loaded(point: EntryPoint) -> Factory:

@@ -12,7 +12,9 @@ from koord.base.faults import point
 
 LIMIT_BYTES = 4 << 20
 """No file that the agent reads is longer; /proc/stat of 8,192 CPUs is half a megabyte."""
-_CHUNK_BYTES = 1 << 16
+# Most files are a page or two, and what is set aside for a chunk of 64 KiB the C library asks the
+# kernel for each time.
+_CHUNK_BYTES = 1 << 14
 _DIGITS = 19
 
 

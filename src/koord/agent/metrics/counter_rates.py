@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from koord.kernels.series import CounterReadings
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -42,8 +44,7 @@ class CounterRates:
     def __init__(self, interval_seconds: float) -> None:
         self._kept_seconds = KEPT_INTERVALS * interval_seconds
         self._keys: Keys = ()
-        self._values = np.empty(0, np.int64)
-        self._at = np.empty(0)
+        self._readings = CounterReadings(np.empty(0, np.int64), np.empty(0))
 
     def advance(
         self, keys: Keys, values: NDArray[np.int64], good: NDArray[np.bool_], at_seconds: float
@@ -57,19 +58,16 @@ class CounterRates:
             at_seconds: monotonic time of the reading.
         """
         self._align(keys)
-        passed = at_seconds - self._at
-        amount = values - self._values
-        told = good & (passed > 0) & (passed <= self._kept_seconds) & (amount >= 0)
-        self._values = np.where(good, values, self._values)
-        self._at = np.where(good, at_seconds, self._at)
-        return CounterDifference(np.where(told, amount, 0), np.where(told, passed, np.nan))
+        found = self._readings.advance(values, good, at_seconds, self._kept_seconds)
+        return CounterDifference(*found)
 
     def _align(self, keys: Keys) -> None:
         if keys is self._keys:
             return
+        before = self._readings
         row_of: dict[Labels, int] = {key: row for row, key in enumerate(self._keys)}
         rows = np.array([row_of.get(key, -1) for key in keys], np.int64)
         known = rows >= 0
         values, at = np.zeros(len(keys), np.int64), np.full(len(keys), -np.inf)
-        values[known], at[known] = self._values[rows[known]], self._at[rows[known]]
-        self._keys, self._values, self._at = keys, values, at
+        values[known], at[known] = before.values[rows[known]], before.at_seconds[rows[known]]
+        self._keys, self._readings = keys, CounterReadings(values, at)

@@ -8,14 +8,15 @@ callable ``(settings) -> Collector``. Modules are imported when their collector 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from koord.base import log
+from koord.base.distributions import other_entry_points
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from importlib.metadata import EntryPoint
 
     from koord.agent.host.kernel.features import Features
     from koord.agent.metrics.collector import Collector
@@ -76,7 +77,7 @@ def collectors(
         KoordError: two collectors have one name, or one of another package cannot be made.
     """
     found = [built_in(name, settings) for name in BUILT_IN if _switched_on(name, settings)]
-    found += _outside(settings, entry_points(group=GROUP) if outside is None else outside)
+    found += _outside(settings, other_entry_points(GROUP) if outside is None else outside)
     found = [one for one in found if one.interval_seconds > 0]
     return [one for one in found if _enabled(one, gates) and _served(one, features)]
 

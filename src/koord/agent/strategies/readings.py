@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from koord.agent.metrics.metric_kinds import MetricKind
 from koord.agent.metrics.reader import SeriesRows, Window
 from koord.base.errors import Code, KoordError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
     from koord.agent.strategies.strategy import Tick
     from koord.api.kinds.node import Node
     from koord.api.kinds.nodeslo import NodeSLOSpec
@@ -112,12 +118,6 @@ def last_by_label(tick: Tick, kind: MetricKind) -> dict[str, float]:
     return rows.by_label(rows.last)
 
 
-def average_by_label(tick: Tick, kind: MetricKind, seconds: float) -> dict[str, float]:
-    """Averages of a window by pod UID, container id or host application."""
-    rows = over(tick, kind, seconds)
-    return rows.by_label(rows.avg)
-
-
 def node_last(tick: Tick, kind: MetricKind) -> float:
     """The newest value of a kind that has no labels.
 
@@ -140,6 +140,39 @@ def node_average(tick: Tick, kind: MetricKind, seconds: float) -> float:
     if not rows.labels or int(rows.newest_ms[0]) < tick.metrics.last_window(tick.now_ms).start_ms:
         raise _not_measured(tick, kind)
     return float(rows.avg[0])
+
+
+class AlignedRows:
+    """Figures by pod UID, container id or host application, in an order of one's own.
+
+    Args:
+        keys: that order.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._keys = keys
+        self._labels: list[tuple[str, ...]] | None = None
+        self._rows: NDArray[np.intp] = np.empty(0, np.intp)
+        self._missing: NDArray[np.bool_] | None = None
+
+    def of(self, labels: list[tuple[str, ...]], values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A column of a reading, a row a key; NaN where there is none.
+
+        Args:
+            labels: of the reading; rows are looked up anew when this is another object.
+            values: one of its columns.
+        """
+        if labels is not self._labels:
+            row_of = {label[0]: row for row, label in enumerate(labels)}
+            rows = np.array([row_of.get(key, -1) for key in self._keys], np.intp)
+            missing = rows < 0
+            self._labels, self._rows = labels, rows
+            self._missing = missing if missing.any() else None
+        if self._missing is None:
+            return values[self._rows]
+        if not len(values):
+            return np.full(len(self._keys), np.nan)
+        return np.where(self._missing, np.nan, values[self._rows])
 
 
 def _not_measured(tick: Tick, kind: MetricKind) -> KoordError:

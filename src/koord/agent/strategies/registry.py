@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from koord.base.distributions import other_entry_points
 from koord.base.errors import Code, KoordError
 
 if TYPE_CHECKING:
@@ -20,17 +21,29 @@ if TYPE_CHECKING:
 GROUP = "koord.agent.strategies"
 """Entry points of this group are callables ``(StrategyOptions) -> Strategy``."""
 
-BUILTIN: Mapping[str, str] = {
-    "cpusuppress": "cpusuppress.strategy:CPUSuppress",
-    "cpuburst": "cpuburst.strategy:CPUBurst",
-    "cpuevict": "cpuevict.strategy:CPUEvict",
-    "memoryevict": "memoryevict.strategy:MemoryEvict",
-    "memoryqos": "memoryqos.strategy:MemoryQoS",
-    "resctrl": "resctrl.strategy:ResctrlStrategy",
-    "blkio": "blkio.strategy:BlkIO",
-    "sysreconcile": "sysreconcile.strategy:SystemConfig",
+
+class BuiltInStrategy(NamedTuple):
+    """One of koord's own: what switches it, and where it is."""
+
+    gate: str
+    target: str
+
+
+BUILTIN: Mapping[str, BuiltInStrategy] = {
+    "cpusuppress": BuiltInStrategy("BECPUSuppress", "cpusuppress.strategy:CPUSuppress"),
+    "cpuburst": BuiltInStrategy("CPUBurst", "cpuburst.strategy:CPUBurst"),
+    "cpuevict": BuiltInStrategy(
+        "BECPUEvict|CPUAllocatableEvict|CPUEvict", "cpuevict.strategy:CPUEvict"
+    ),
+    "memoryevict": BuiltInStrategy(
+        "BEMemoryEvict|MemoryAllocatableEvict|MemoryEvict", "memoryevict.strategy:MemoryEvict"
+    ),
+    "memoryqos": BuiltInStrategy("CgroupReconcile", "memoryqos.strategy:MemoryQoS"),
+    "resctrl": BuiltInStrategy("RdtResctrl", "resctrl.strategy:ResctrlStrategy"),
+    "blkio": BuiltInStrategy("BlkIOReconcile", "blkio.strategy:BlkIO"),
+    "sysreconcile": BuiltInStrategy("SystemConfig", "sysreconcile.strategy:SystemConfig"),
 }
-"""koord's own, in the order in which they run within a round."""
+"""In the order in which they run within a round."""
 
 _ATTRIBUTES = ("name", "gate", "interval_seconds", "run", "stop")
 
@@ -38,7 +51,10 @@ _ATTRIBUTES = ("name", "gate", "interval_seconds", "run", "stop")
 def strategies(
     options: StrategyOptions, points: Iterable[EntryPoint] | None = None
 ) -> list[Strategy]:
-    """Every strategy, koord's own first, then others by name.
+    """The strategies of a process, koord's own first, then others by name.
+
+    Of koord's own those whose gates are off are not even imported: gates are those that the process
+    was started with.
 
     Args:
         options: what they are made from.
@@ -47,9 +63,9 @@ def strategies(
     Raises:
         KoordError: one cannot be loaded or is no strategy, or two have the same name.
     """
-    found = [builtin(name, options) for name in BUILTIN]
-    names = {strategy.name for strategy in found}
-    chosen = entry_points(group=GROUP) if points is None else points
+    found = [builtin(name, options) for name in BUILTIN if _on(BUILTIN[name].gate, options.gates)]
+    names = set(BUILTIN)
+    chosen = other_entry_points(GROUP) if points is None else points
     for point in sorted(chosen, key=lambda each: each.name):
         strategy = _outside(point, options)
         if strategy.name in names:
@@ -61,7 +77,7 @@ def strategies(
 
 def builtin(name: str, options: StrategyOptions) -> Strategy:
     """One of koord's own; a KeyError for another name."""
-    module, _, attribute = BUILTIN[name].partition(":")
+    module, _, attribute = BUILTIN[name].target.partition(":")
     make: Callable[[StrategyOptions], Strategy]
     make = getattr(import_module(f"koord.agent.strategies.{module}"), attribute)
     return make(options)
@@ -69,9 +85,17 @@ def builtin(name: str, options: StrategyOptions) -> Strategy:
 
 def enabled(strategy: Strategy, gates: FeatureGates) -> bool:
     """Whether one of its gates (``A|B``) is on and it has an interval; no gate is always on."""
-    names = [name for name in strategy.gate.split("|") if name]
-    on = not names or any(gates.enabled(name) for name in names)
-    return on and strategy.interval_seconds > 0
+    return _on(strategy.gate, gates) and strategy.interval_seconds > 0
+
+
+def _on(gate: str, gates: FeatureGates) -> bool:
+    names = _gate_names(gate)
+    return not names or any(map(gates.enabled, names))
+
+
+@cache
+def _gate_names(gate: str) -> tuple[str, ...]:
+    return tuple(name for name in gate.split("|") if name)
 
 
 def _outside(point: EntryPoint, options: StrategyOptions) -> Strategy:

@@ -12,12 +12,12 @@ import os
 import re
 import ssl
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 from weakref import WeakKeyDictionary
 
 from koord.base import log
+from koord.base.distributions import koord_version
 from koord.base.errors import KoordError, MissingExtraError, one_line
 from koord.kube.codec.decoder import refusal
 from koord.kube.errors import ApiError, TransportError
@@ -86,7 +86,7 @@ class HttpTransport:
         self._stale = False
         self._renewing = asyncio.Lock()
         self._warned: set[str] = set()
-        self._user_agent = user_agent or f"koord/{_version()}"
+        self._user_agent = user_agent or f"koord/{koord_version()}"
 
     async def send(self, request: Request) -> Response:
         """Sends a request and waits for the whole answer, whatever its status."""
@@ -501,10 +501,3 @@ def _no_connection(error: OSError) -> str:
         return f"TLS: {error.reason or error}"
     code = error.errno or 0
     return os.strerror(code) if code > 0 else error.strerror or str(error)
-
-
-def _version() -> str:
-    try:
-        return version("koord")
-    except PackageNotFoundError:
-        return "0"

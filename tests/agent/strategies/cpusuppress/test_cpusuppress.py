@@ -334,3 +334,27 @@ def test_cgroups_are_listed_when_something_changes_or_ten_seconds_have_passed(
     assert [listings(at) for at in (21, 22)] == [1, 0]
     scene.uses(4.9, ls=4.9)
     assert listings(23) == 1
+
+
+def test_the_same_cgroups_with_the_same_cpus_are_claimed_by_the_same_object(tmp_path, monkeypatch):
+    scene = _held(Scene(tmp_path), "0-7").uses(2.2, ls=2.2)
+    scene.pods = tuple(scene.pods)
+    stated = []
+    state = scene.executor.state
+    monkeypatch.setattr(
+        scene.executor,
+        "state",
+        lambda owner, scope, claims: (stated.append((scope, claims)), state(owner, scope, claims)),
+    )
+
+    def claims(passed: float) -> list[object]:
+        scene.strategy.run(scene.tick(now_seconds=NOW_SECONDS + passed), scene.hands)
+        return [each for scope, each in stated if scope == "cpuset"][-1]
+
+    first = claims(0)
+    assert claims(1) is first
+    assert claims(10) is first, "listed again, and nothing is new"
+    sandbox = scene.be_directories[-1]
+    (tmp_path / "cgroup" / sandbox).with_name("cri-containerd-new.scope").mkdir()
+    assert claims(19) is first
+    assert len(claims(20)) == len(first) + 2, "one more, with what it has and is narrowed to"

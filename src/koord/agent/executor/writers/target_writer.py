@@ -7,7 +7,7 @@ import errno
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from koord.agent.executor.target import Target, Value
     from koord.kernels.cgroup import Written
@@ -93,6 +93,31 @@ class BatchReader(Protocol):
     def values(self, resource: str, directories: Sequence[str]) -> list[Value | None]:
         """As :meth:`TargetWriter.held`; None where it cannot be read or holds several values."""
         ...
+
+
+@runtime_checkable
+class CookieKeeper(Protocol):
+    """A kind that knows which cookie the tasks of a group share cores by."""
+
+    def cookie(self, group: str) -> int:
+        """Of a group; 0 for none yet."""
+        ...
+
+
+class LateWriter:
+    """Stands for a writer that most nodes never need, until something of its resource is claimed.
+
+    Args:
+        resource: that it takes.
+        make: makes it; imports are best made there too.
+    """
+
+    def __init__(self, resource: str, make: Callable[[], TargetWriter]) -> None:
+        self.resource, self.make = resource, make
+
+    def takes(self, resource: str) -> bool:
+        """Whether it is that."""
+        return resource == self.resource
 
 
 @runtime_checkable

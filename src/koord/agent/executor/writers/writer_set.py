@@ -6,7 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from koord.agent.executor.write_failures import from_error
-from koord.agent.executor.writers.target_writer import CgroupProbe, FileProbe, KeepsDescriptors
+from koord.agent.executor.writers.target_writer import (
+    CgroupProbe,
+    FileProbe,
+    KeepsDescriptors,
+    LateWriter,
+)
 from koord.base import faults
 from koord.base.errors import KoordError
 
@@ -25,7 +30,7 @@ class WriterSet:
         writers: the first that takes a resource has it.
     """
 
-    def __init__(self, writers: Sequence[TargetWriter]) -> None:
+    def __init__(self, writers: Sequence[TargetWriter | LateWriter]) -> None:
         self._writers = list(writers)
         self._by_resource: dict[str, TargetWriter] = {}
 
@@ -37,10 +42,13 @@ class WriterSet:
         """
         writer = self._by_resource.get(resource)
         if writer is None:
-            writer = next((one for one in self._writers if one.takes(resource)), None)
-            if writer is None:
+            places = (at for at, one in enumerate(self._writers) if one.takes(resource))
+            at = next(places, None)
+            if at is None:
                 raise KoordError("claim", "resource", resource, "a resource that this node has")
-            self._by_resource[resource] = writer
+            found = self._writers[at]
+            writer = found.make() if isinstance(found, LateWriter) else found
+            self._writers[at] = self._by_resource[resource] = writer
         return writer
 
     def close_kept(self) -> None:
@@ -62,7 +70,7 @@ class WriterSet:
         writers = [self.writer_of(request.target.resource) for request in requests]
         for writer in self._writers:
             own = [request for request, its in zip(requests, writers, strict=True) if its is writer]
-            if not own:
+            if not own or isinstance(writer, LateWriter):
                 continue
             try:
                 faults.point("executor.write")

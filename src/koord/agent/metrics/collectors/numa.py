@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,5 +87,10 @@ class NUMACollector(Collector):
 
 
 def numa_keys(by_node: dict[int, float]) -> Keys:
-    """Labels of values by NUMA node."""
-    return tuple((str(node),) for node in by_node)
+    """Labels of values by NUMA node; the same object for the same nodes."""
+    return _keys_of(tuple(by_node))
+
+
+@lru_cache(maxsize=16)
+def _keys_of(nodes: tuple[int, ...]) -> Keys:
+    return tuple((str(node),) for node in nodes)

@@ -58,11 +58,16 @@ class PodsCollector(Collector):
         samples.add(MetricKind.POD_MEMORY_USAGE, rows.pod_keys, pod_memory)
         samples.add(MetricKind.CONTAINER_CPU_USAGE, rows.container_keys, container_cpu)
         samples.add(MetricKind.CONTAINER_MEMORY_USAGE, rows.container_keys, container_memory)
-        total = MeasuredUsage(float(np.nansum(pod_cpu)), float(np.nansum(pod_memory)))
+        total = MeasuredUsage(_total(pod_cpu), _total(pod_memory))
         now.shared_readings.pods = Timestamped(total, now.now_seconds)
         if now.shared_readings.pods_numa_memory.age_seconds(now.now_seconds) >= self._numa_seconds:
             now.shared_readings.pods_numa_memory = Timestamped(_numa_memory(now), now.now_seconds)
         return samples
+
+
+def _total(figures: NDArray[np.float64]) -> float:
+    """Their sum without those that are NaN, as np.nansum has it, which does much more for that."""
+    return float(np.where(np.isnan(figures), 0.0, figures).sum())
 
 
 def unreclaimable(stat: CgroupReading) -> NDArray[np.int64]:

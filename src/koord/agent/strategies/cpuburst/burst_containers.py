@@ -77,7 +77,7 @@ class BurstColumns:
             of, 0 for none.
         raises: whether the quota may be raised.
         bursts: the kernel's burst allowance in microseconds, as it is wanted.
-        pod_uids: of all pods.
+        pod_rows: what was measured of all pods.
         pod_request_milli, pod_pinned, pod_be: what the shared CPUs are worked out from.
     """
 
@@ -92,7 +92,7 @@ class BurstColumns:
     quota_milli: list[int]
     raises: Bools
     bursts: Ints
-    pod_uids: list[str]
+    pod_rows: readings.AlignedRows
     pod_request_milli: Ints
     pod_pinned: Bools
     pod_be: Bools
@@ -132,7 +132,7 @@ def burst_columns(
             np.array([member.config.cpu_burst_percent or 0 for member in found], np.int64),
             np.array([member.bursts for member in found], np.bool_),
         ),
-        pod_uids=[pod.uid for pod in pods],
+        pod_rows=readings.AlignedRows([pod.uid for pod in pods]),
         pod_request_milli=np.array(
             [requests.effective(pod.pod).get("cpu", 0) for pod in pods], np.int64
         ),
@@ -164,7 +164,7 @@ def node_state(
 ) -> decision.CPUPoolState:
     """How busy the shared CPUs are, over the last few rounds."""
     seconds = min(5 * interval_seconds, _WINDOW_MAX_SECONDS)
-    usage = readings.average_by_label(tick, MetricKind.POD_CPU_USAGE, seconds)
+    usage = readings.over(tick, MetricKind.POD_CPU_USAGE, seconds)
     try:
         node = readings.node_average(tick, MetricKind.NODE_CPU_USAGE, seconds)
     except KoordError:
@@ -172,8 +172,8 @@ def node_state(
     ratio = decision.pool_ratios(
         one_node.float_row(node),
         one_node.row(len(tick.machine.topology.online)),
-        np.zeros(len(who.pod_uids), np.int64),
-        np.array([usage.get(uid, math.nan) for uid in who.pod_uids], np.float64),
+        one_node.node_rows(len(who.pod_be)),
+        who.pod_rows.of(usage.labels, usage.avg),
         who.pod_request_milli,
         who.pod_pinned,
         who.pod_be,

@@ -78,6 +78,8 @@ class CPUBurst:
         self._figures = _QuotaColumns([], [], [], [], frozenset())
         self._claims: dict[str, list[Claim]] = {}
         self._raised: dict[str, int] = {}
+        # The executor's claims as they were when these were stated.
+        self._stated = -1
         self._state = decision.CPUPoolState.UNKNOWN
         self._exported: list[Value | None] = []
 
@@ -92,15 +94,19 @@ class CPUBurst:
             self._limits_us = _limits_us(hands, who)
         figures = self._figured(tick, hands, who, config, changed=who is not before)
         gone: Iterable[str] = ()
-        if who is not before or figures != self._figures:
+        anew = who is not before or figures != self._figures
+        if anew:
             self._figures = figures
             gone = self._claims.keys() - who.rows.keys()
             self._claim(who, figures)
         self._show_bursts(hands, who, anew=who is not before)
-        for uid, claims in self._claims.items():
-            hands.executor.state(self.name, uid, claims)
-        for uid in gone:
-            hands.executor.withdraw(self.name, uid)
+        # Said again where a cgroup went, and took claims along, since they were said.
+        if anew or hands.executor.generation != self._stated:
+            for uid, claims in self._claims.items():
+                hands.executor.state(self.name, uid, claims)
+            for uid in gone:
+                hands.executor.withdraw(self.name, uid)
+            self._stated = hands.executor.generation
         containers = len(who.members)
         return {"node": self._state.name.lower(), "containers": containers,
                 "raised_us": self._raised}  # fmt: skip
@@ -108,7 +114,7 @@ class CPUBurst:
     def stop(self, hands: Actuators) -> None:
         """Takes all claims back."""
         self._roster = None
-        self._claims = {}
+        self._claims, self._stated = {}, -1
         hands.executor.withdraw(self.name)
 
     def _figured(
@@ -125,7 +131,6 @@ class CPUBurst:
         count = len(who.members)
         # What is claimed, or else what the kubelet gives.
         claimed = hands.executor.bases(_QUOTA, who.directories, Layer.RAISE)
-        alone = [base is None for base in claimed]
         pairs = zip(claimed, self._limits_us, strict=True)
         bases = [limit_us if base is None else base for base, limit_us in pairs]
         quotas, found = self._quotas(tick, hands, who, one_node.column(bases[:count]))
@@ -138,7 +143,7 @@ class CPUBurst:
         left = frozenset(
             who.directories[at]
             for at, quota in found.items()
-            if alone[at] and quota > wanted[at] == bases[at] > 0
+            if claimed[at] is None and quota > wanted[at] == bases[at] > 0
         )
         return _QuotaColumns(
             bases[:count], quotas.tolist(), who.bursts.tolist(), bases[count:], left

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
     from koord.agent.strategies.options import StrategyOptions
     from koord.agent.strategies.strategy import Actuators, Tick
+    from koord.api.kinds.node import Node
     from koord.api.kinds.slo_strategies import ResourceThresholdStrategy
+    from koord.api.kinds.topology import NodeResourceTopology
 
 CFS_QUOTA, CPUSET = "cfsQuota", "cpuset"
 _QUOTA_FILE, _CPUS_FILE = "cpu.cfs_quota_us", "cpuset.cpus"
@@ -76,8 +78,11 @@ class CPUSuppress:
         self._of: tuple[object, object] = (None, None)
         self._machine: MachineCPUs | None = None
         self._pod_rows = usage_columns.PodRows(())
+        self._static: tuple[NodeResourceTopology, bool] | None = None
+        self._bounds: tuple[Node, ResourceThresholdStrategy, decision.SuppressBounds] | None = None
         self._picked: tuple[MachineCPUs, int, int, CPUSet] | None = None
         self._wanted: _CPUSetTarget | None = None
+        self._levels: list[list[str]] = []
         self._claims: list[Claim] = []
         self._listed_seconds = 0.0
 
@@ -107,7 +112,7 @@ class CPUSuppress:
         self, tick: Tick, config: ResourceThresholdStrategy
     ) -> tuple[int, dict[str, object]]:
         use = usage_columns.usage(tick, self._pod_rows)
-        allowed = decision.allowed(use, usage_columns.bounds(tick, config))
+        allowed = decision.allowed(use, self._bounds_of(tick, config))
         now, before = one_node.amount(allowed.milli), self._before_milli
         milli = one_node.amount(decision.smoothed(one_node.row(now), one_node.row(before)))
         self._before_milli = now
@@ -121,6 +126,13 @@ class CPUSuppress:
             "system_milli": int(allowed.system_milli[0]),
         }
 
+    def _bounds_of(self, tick: Tick, config: ResourceThresholdStrategy) -> decision.SuppressBounds:
+        """The same while the node and the settings are the same objects."""
+        node, known = readings.node(tick), self._bounds
+        if known is None or known[0] is not node or known[1] is not config:
+            known = self._bounds = (node, config, usage_columns.bounds(tick, config))
+        return known[2]
+
     def _by_quota(
         self, tick: Tick, hands: Actuators, machine: MachineCPUs | None, milli: int
     ) -> dict[str, object]:
@@ -128,7 +140,7 @@ class CPUSuppress:
         current = _number(hands.executor.current(_QUOTA_FILE, root))
         if current is None:
             raise KoordError(root, _QUOTA_FILE, None, "a quota", Code.UNREADABLE)
-        capacity = usage_columns.bounds(tick, readings.thresholds(tick)).capacity_milli
+        capacity = self._bounds_of(tick, readings.thresholds(tick)).capacity_milli
         target, write = decision.quotas(one_node.row(milli), one_node.row(current), capacity)
         quota = one_node.amount(target) if write.all() else current
         cap = Claim(_QUOTA_FILE, root, quota, _SUPPRESSED, Layer.CAP)
@@ -156,7 +168,7 @@ class CPUSuppress:
         if not target:
             return {"cpus": str(old), "note": "fewer than 2 CPUs are left to choose from"}
         # Under its static policy the kubelet looks after the upper levels itself.
-        first = machine_cpus.CONTAINERS if _kubelet_is_static(tick) else machine_cpus.ROOT
+        first = machine_cpus.CONTAINERS if self._kubelet_is_static(tick) else machine_cpus.ROOT
         self._state_cpus(tick, hands, _CPUSetTarget(machine, target, first))
         self._options.instruments.suppressed(CPUSET, float(len(target)))
         return {"cpus": str(target)}
@@ -170,6 +182,14 @@ class CPUSuppress:
             self._machine = None if reported is None else classified(topology, reported, pods)
             self._pod_rows = usage_columns.PodRows(pods)
         return self._machine
+
+    def _kubelet_is_static(self, tick: Tick) -> bool:
+        reported = tick.snapshot.topology.value
+        assert reported is not None, "checked when the CPUs were classified"
+        if self._static is None or self._static[0] is not reported:
+            policy = kubelet_cpu_manager_policy(reported).policy
+            self._static = (reported, policy == "static")
+        return self._static[1]
 
     def _pick(self, machine: MachineCPUs, lsr: int, shared: int) -> CPUSet:
         """So many CPUs of those that LSR pods hold, and of the others; the same while they are."""
@@ -204,15 +224,15 @@ class CPUSuppress:
         """Claims the CPUs of all best-effort cgroups, which are listed when something changes."""
         age = tick.now_seconds - self._listed_seconds
         if wanted != self._wanted or age >= _LIST_AGAIN_SECONDS:
-            self._wanted, self._listed_seconds = wanted, tick.now_seconds
-            self._claims = _claims(tick, wanted)
+            levels = machine_cpus.cgroups_under(
+                tick.machine.hierarchy, tick.machine.layout.best_effort
+            )
+            # The very same claims are nothing new to the executor, without a look at each.
+            if (wanted, levels) != (self._wanted, self._levels):
+                self._claims = _claims(tick, wanted, levels)
+            self._wanted, self._levels = wanted, levels
+            self._listed_seconds = tick.now_seconds
         hands.executor.state(self.name, "cpuset", self._claims)
-
-
-def _kubelet_is_static(tick: Tick) -> bool:
-    reported = tick.snapshot.topology.value
-    assert reported is not None, "checked when the CPUs were classified"
-    return kubelet_cpu_manager_policy(reported).policy == "static"
 
 
 def _unlimited(root: str) -> Claim:
@@ -220,12 +240,12 @@ def _unlimited(root: str) -> Claim:
     return Claim(_QUOTA_FILE, root, -1, _RECOVERED)
 
 
-def _claims(tick: Tick, wanted: _CPUSetTarget) -> list[Claim]:
-    levels = machine_cpus.cgroups_under(tick.machine.hierarchy, tick.machine.layout.best_effort)
+def _claims(tick: Tick, wanted: _CPUSetTarget, levels: list[list[str]]) -> list[Claim]:
     if wanted.managed:
         own = {pod.directory for pod in tick.snapshot.pods.value if has_allocation(pod)}
         inner = levels[machine_cpus.CONTAINERS]
-        levels[machine_cpus.CONTAINERS] = [p for p in inner if p.rpartition("/")[0] not in own]
+        narrowed = [p for p in inner if p.rpartition("/")[0] not in own]
+        levels = [*levels[: machine_cpus.CONTAINERS], narrowed]
     whole, some = str(wanted.machine.best_effort), str(wanted.target)
     claims = [Claim(_CPUS_FILE, path, whole, _RECOVERED) for level in levels for path in level]
     if wanted.target:

@@ -110,6 +110,8 @@ class ApiEvictor:
 
     def observe(self, pods: Iterable[PodState]) -> None:
         """Marks as gone what a fresh list of this node's pods no longer has, or has as ended."""
+        if not self._cases:
+            return
         present = {pod.uid for pod in pods if not pod.terminated}
         # Nobody asks again how a pod stands that has gone, so it is forgotten here too.
         for uid in list(self._cases):
