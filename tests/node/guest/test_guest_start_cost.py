@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A container's start with koordlet behind NRI, and without, on cgroup v2: `make test-node`.
 
-Emulated, a start takes ten times what it takes natively: of use is the ratio.
+Emulated, a start takes eleven times what it takes natively: of use is the ratio.
 """
 
 from __future__ import annotations

@@ -285,12 +285,13 @@ class LoadAwareScheduling(Plugin):
         fresh = self._estimator.assigned(known.key, pod, pod_estimate, since)
         if (fresh.since, fresh.deadline) == (known.since, known.deadline):
             return
-        change = self._load_change(info.row)
-        self.cache.reassign(info.row, uid, fresh)
         metric = self.cache.metric(info.row)
         measured = metric is not None and known.key in metric.pods
         # More may be known of its workload than when it was counted.
-        if measured or fresh.estimate != known.estimate:
+        moved = measured or fresh.estimate != known.estimate
+        change = self._load_change(info.row) if moved else None
+        self.cache.reassign(info.row, uid, fresh)
+        if change is not None:
             self.handle.table.touch(info.row, Aspect.LOAD)
             self._wake([change])
 
