@@ -114,12 +114,15 @@ class ColdSum {
 
   void add(std::size_t row, std::size_t column, std::int64_t bytes) {
     if (column < first_ || !is_cold_row(row)) return;
-    if (__builtin_add_overflow(total_, bytes, &total_) && !beyond_) beyond_ = bytes;
+    if (__builtin_add_overflow(total_, bytes, &total_) && !overflows_) {
+      overflows_ = true;
+      beyond_ = bytes;
+    }
   }
 
   [[nodiscard]] Result<std::int64_t> result() const {
-    if (beyond_) {
-      return invalid(kIdleField, std::to_string(*beyond_), "a sum that fits an int64");
+    if (overflows_) {
+      return invalid(kIdleField, std::to_string(beyond_), "a sum that fits an int64");
     }
     return total_;
   }
@@ -127,7 +130,8 @@ class ColdSum {
  private:
   std::size_t first_;
   std::int64_t total_ = 0;
-  std::optional<std::int64_t> beyond_;
+  bool overflows_ = false;
+  std::int64_t beyond_ = 0;  // The first that does.
 };
 
 std::optional<Error> idle_headers(const IdleTexts& lines, IdlePageStats& stats) {
