@@ -30,15 +30,16 @@ class StoredObjects:
 
     def generation(self, kind: type[Object]) -> int:
         """Grows with every write of a kind."""
-        return self._collection(kind).generation
+        (steps,) = self._store.generations((self._collection(kind).storage,))
+        return steps
 
     def all(self, kind: type[ObjectT]) -> list[ObjectT]:
         """By namespace and name."""
-        collection = self._collection(kind)
+        now = self.generation(kind)
         generation, known = self._lists.get(kind, (-1, []))
-        if generation != collection.generation:
-            known = self._read(kind, collection)
-            self._lists[kind] = collection.generation, known
+        if generation != now:
+            known = self._read(kind, self._collection(kind))
+            self._lists[kind] = now, known
         return known
 
     def get(self, kind: type[ObjectT], name: str, namespace: str = "") -> ObjectT | None:

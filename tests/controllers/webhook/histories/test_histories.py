@@ -81,7 +81,7 @@ def _certificates_at_once(patch: pytest.MonkeyPatch) -> None:
     [
         (_parents_unconditionally, 2),
         (_charges_unconditionally, 5),
-        (_charges_forgotten, 1),
+        (_charges_forgotten, 15),
         (_without_patches, 1),
         (_without_translation, 2),
         (_suffixes_again, 1),
