@@ -67,6 +67,7 @@ def test_a_deadline_is_the_runtimes_as_well(tmp_path: Path) -> None:
     remaining = []
 
     async def wait(context: Any) -> None:
+        await context.read()
         remaining.append(context.time_remaining())
         await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "mine")
 
