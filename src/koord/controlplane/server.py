@@ -45,7 +45,7 @@ from koord.controlplane.subresources.request import SubresourceRequest
 from koord.controlplane.virtual import reviews
 from koord.controlplane.virtual.review_pages import review_pages
 from koord.kube.errors import ApiError
-from koord.kube.transport.messages import JSON, Request, Response
+from koord.kube.transport.messages import JSON, Response
 
 if TYPE_CHECKING:
     import random
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from koord.controlplane.storage.store import Store
     from koord.controlplane.storage.watch import WatchCursor
     from koord.controlplane.subresources.request import Handlers
+    from koord.kube.transport.messages import Request
 
 # Of a whole collection, before others have their turn.
 _DELETIONS_A_TURN = 32
@@ -119,8 +120,7 @@ class Server:
         """The answer to any request; every refusal is one too."""
         failures = self.store.failures
         try:
-            if type(request) is not Request:  # Plain ones are the administrator's.
-                self._authorize(request)
+            self._authorize(request)
             plain = self._bindings.bind(request) if request.method == "POST" else None
             answer = plain or await self._route(request)
             if not self.store.is_settled:

@@ -20,7 +20,6 @@ from koord.controllers.scheduler.cache.event_handlers import EventHandlers
 from koord.controllers.scheduler.cache.local_views import LocalViews
 from koord.controllers.scheduler.cluster_state import ClusterState
 from koord.controllers.scheduler.config.load import shipped
-from koord.controllers.scheduler.framework.accounts import Accounts
 from koord.controllers.scheduler.registry import Registry
 from koord.controllers.scheduler.scheduler import Scheduler
 from tests.controllers.scheduler.pods import pod
@@ -129,7 +128,7 @@ def test_only_who_reads_an_annotation_of_a_bound_pod_is_asked() -> None:
     readers = [Reader(None), Reader(()), Reader(("a", "b")), Reader(("c",))]
     nothing: Any = None
     feed = EventHandlers(
-        nothing, nothing, Shapes(), Accounts(nothing), nothing, (), readers, lambda: None, nothing
+        nothing, nothing, Shapes(), nothing, nothing, (), readers, lambda: None, nothing
     )
     feed._read(pod("plain"))
     feed._read(pod("noted", annotations={"b": "1", "z": "2"}))

@@ -6,11 +6,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import grpc
 import pytest
 
 from koord.delivery.cri.messages import RUNTIME_SERVICE
+from koord.delivery.cri.relay import RelayedCall
 from tests.delivery.cri.world import World, world
 
 _LATER = "/runtime.v2.LaterService/NotInventedYet"
@@ -61,6 +63,73 @@ def test_metadata_trailers_and_status_details_pass(tmp_path: Path) -> None:
             assert {key: here.runtime.metadata[key] for key, _ in sent} == dict(sent)
 
     asyncio.run(run())
+
+
+def test_a_runtime_that_refuses_what_it_has_not_read_is_heard(tmp_path: Path) -> None:
+    """As one does that does not know a method. Once in a hundred times the write fails first."""
+
+    async def refuse(context: Any) -> None:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such method")
+
+    async def run() -> None:
+        async with world(tmp_path) as here:
+            here.runtime.handlers["NotInventedYet"] = refuse
+            call = here.channel.unary_unary(_LATER)
+            for _ in range(25):
+                calls = [_failure(call(b"x" * size)) for size in (1, 200_000) * 4]
+                for error in await asyncio.gather(*calls):
+                    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
+                    assert error.details() == "no such method"
+
+    asyncio.run(run())
+
+
+class TwiceEnded:
+    """A channel and a call of it that ends, and then ends again otherwise, as grpc.aio tells it."""
+
+    def __init__(self, *statuses: tuple[grpc.StatusCode, str]) -> None:
+        self._statuses = list(statuses)
+
+    def stream_stream(self, method: str) -> Any:
+        return lambda **_: self
+
+    def add_done_callback(self, callback: Any) -> None:
+        self._callback = callback
+
+    async def initial_metadata(self) -> None:
+        pass
+
+    trailing_metadata = done_writing = initial_metadata
+
+    async def read(self) -> Any:
+        self._callback(self)
+        asyncio.get_running_loop().call_later(0.01, self._end_again)
+        return grpc.aio.EOF
+
+    def _end_again(self) -> None:
+        del self._statuses[0]
+        self._callback(self)
+
+    async def code(self) -> grpc.StatusCode:
+        return self._statuses[0][0]
+
+    async def details(self) -> str:
+        return self._statuses[0][1]
+
+    def cancel(self) -> None:
+        pass
+
+
+_RUNTIMES = grpc.StatusCode.UNIMPLEMENTED, "no such method"
+_OF_GRPC = grpc.StatusCode.INTERNAL, "Internal error from Core"
+
+
+@pytest.mark.parametrize("statuses", [(_RUNTIMES, _OF_GRPC), (_OF_GRPC, _RUNTIMES)])
+def test_the_runtimes_word_counts_whichever_came_first(statuses: Any) -> None:
+    context = Mock(time_remaining=lambda: None, invocation_metadata=tuple)
+    call = RelayedCall(TwiceEnded(*statuses), _LATER, context, hold=True)
+    asyncio.run(call.run(ended=True))
+    assert (call.code, call.details) == _RUNTIMES
 
 
 def test_a_deadline_is_the_runtimes_as_well(tmp_path: Path) -> None:

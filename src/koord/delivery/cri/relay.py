@@ -16,7 +16,9 @@ import grpc
 from koord.base import faults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
+
+    Status = tuple[Any, str, Any]  # code, details and trailers
 
 MOST_MESSAGE_BYTES = 80 << 20
 """The longest that any runtime takes (CRI-O's; containerd and kubelets take 16 MiB)."""
@@ -31,6 +33,11 @@ CHANNEL_OPTIONS = [
     # The path of a socket, which is the default, is no authority to Go's servers.
     ("grpc.default_authority", "localhost"),
 ]
+
+# What grpc.aio says of a call that a message could not be written to; how often, and after what
+# pauses, it is looked whether it knows more.
+_FAILED_WRITE = "Internal error from Core"
+_LOOKS, _LOOK_SECONDS = 100, 0.005
 
 # Headers that this end of a connection says itself.
 _OWN = ("user-agent", "content-type", "te")
@@ -64,6 +71,7 @@ class RelayedCall:
         self._answered, self._hold = answered, hold
         self._begun = self._replied = False
         self._trailers: Any = ()
+        self._status: Status | None = None
         self.code: Any = None
         self.details = ""
 
@@ -84,19 +92,36 @@ class RelayedCall:
             timeout=self._context.time_remaining(),
             metadata=passed_metadata(self._context.invocation_metadata()),
         )
+        call.add_done_callback(self._note_status)
         sending = asyncio.create_task(self._send(call, messages, ended=ended))
         try:
-            await self._answers(call)
-            self.code, self.details = await call.code(), await call.details() or ""
-            self._trailers = await call.trailing_metadata() or ()
-        except grpc.aio.AioRpcError as error:
-            self.code, self.details = error.code(), error.details() or ""
-            self._trailers = error.trailing_metadata() or ()
+            with suppress(grpc.aio.AioRpcError):  # It is that of the status.
+                await self._answers(call)
+            await self._take_status(call)
         finally:
             sending.cancel()
             call.cancel()
             with suppress(asyncio.CancelledError):
                 await sending
+
+    def _note_status(self, call: Any) -> None:
+        """Keeps the runtime's word, as it comes.
+
+        A runtime may end a call before it has read the request, as where it does not know the
+        method. If the request is being written then, that fails, and what grpc.aio tells as the
+        status from then on is that failure.
+        """
+        if self._status is None or _is_failed_write(*self._status[:2]):
+            self._status = _at_once(_status_of(call))
+
+    async def _take_status(self, call: Any) -> None:
+        status = await _status_of(call)
+        for _ in range(_LOOKS):
+            status = self._status or status
+            if not _is_failed_write(*status[:2]):
+                break
+            await asyncio.sleep(_LOOK_SECONDS)  # The runtime's word is on its way.
+        self.code, self.details, self._trailers = status
 
     async def _send(self, call: Any, messages: Sequence[bytes], *, ended: bool) -> None:
         # What ends the call early, an error among them, is read from its answers.
@@ -129,6 +154,26 @@ class RelayedCall:
     def finish(self) -> None:
         """Ends the call as the runtime did."""
         end_call(self._context, self.code, self.details, self._trailers)
+
+
+async def _status_of(call: Any) -> Status:
+    """Of a call, once it has ended."""
+    return await call.code(), await call.details() or "", await call.trailing_metadata() or ()
+
+
+def _at_once(status: Coroutine[Any, Any, Status]) -> Status | None:
+    """What a coroutine gives if it has nothing to wait for."""
+    try:
+        status.send(None)
+    except StopIteration as end:
+        found: Status = end.value
+        return found
+    status.close()
+    return None
+
+
+def _is_failed_write(code: Any, details: str) -> bool:
+    return code is grpc.StatusCode.INTERNAL and details == _FAILED_WRITE
 
 
 def end_call(context: Any, code: Any, details: str, trailers: Any = ()) -> None:

@@ -69,7 +69,6 @@ class EventHandlers:
         self._woken = woken
         self._contradictions = contradictions
         self._orphans = orphans
-        self._counted = accounts.pods()
         # Assumed pods that the API has not confirmed yet, by uid.
         self.assumed: dict[str, PodInfo] = {}
 
@@ -177,7 +176,7 @@ class EventHandlers:
 
     def holds(self, uid: str) -> bool:
         """Whether a pod counts on a node, or will once its node is known again."""
-        return uid in self._counted or uid in self._orphans
+        return self._accounts.get(uid) is not None or uid in self._orphans
 
     def confirmed(self, uid: str) -> bool:
         """Whether the API knows of the node of a pod that counts."""
@@ -219,7 +218,7 @@ class EventHandlers:
 
     def _bound(self, old: Pod | None, pod: Pod) -> None:
         uid, node = pod.metadata.uid, pod.spec.node_name
-        known = self._counted.get(uid) or self._orphans.get(uid)
+        known = self._accounts.get(uid) or self._orphans.get(uid)
         if self.assumed.pop(uid, None) is known and known is not None:
             # Reservations may be changed by whoever looks after them.
             known.decided = known.reservation is None
@@ -250,19 +249,15 @@ class EventHandlers:
         """Takes over a bound pod's new state; counts it anew where that changes what it holds."""
         shape, before = self._shapes.of(pod), known.pod
         counted = shape.container_requests.counted(pod)
-        meta, had = pod.metadata, before.metadata
         # From the moment that it is being deleted a pod counts for less.
-        ends = had.deletion_timestamp != meta.deletion_timestamp
+        ends = before.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
         known.pod = pod
-        equal = shape is known.shape and counted is known.counted and not ends
-        if equal and known.row >= 0 and had.annotations == meta.annotations:
-            return  # Of most pods the API says what has been decided here, and nothing else.
         if known.row < 0:
             known.shape, known.counted = shape, counted
             known.allocations = self._given(known)
             return
         fresh = known.allocations
-        if had.annotations != meta.annotations:
+        if before.metadata.annotations != pod.metadata.annotations:
             fresh = self._given(known)
         # Asked for is what plugins charge; counted as is what the node has less.
         same = shape.request == known.shape.request and counted.equals(known.counted)

@@ -462,8 +462,7 @@ class SchedulingLoop:
         since_ready = now - first if first is not None else 0.0
         self.parts.metrics.bound(queued.profile, now - binding.started, since_ready)
         about = self.parts.stand_ins.subject(info.pod)
-        name = info.key if about is info.pod else title(about)
-        message = f"Successfully assigned {name} to {binding.node}"
+        message = f"Successfully assigned {title(about)} to {binding.node}"
         self.parts.event(about, "Normal", "Scheduled", message)
 
     def _failed(self, binding: BindingCycle, error: Exception) -> None:
