@@ -21,12 +21,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
-import pytest
 import yaml
 
 from koord.controllers.webhook.framework.default_configurations import MUTATING_NAME
 from tests.agent.machine_tree import MachineTree
-from tests.ci import IN_CI
+from tests.ci import missing
 from tests.deploy.admin import Admin, Document, RefusedError
 from tests.deploy.chart_files import CHART, ROOT, former_chart
 from tests.deploy.helm import helm
@@ -265,8 +264,7 @@ def need_namespaces() -> None:
     """Skips where a story's programs or networks of its own are not to be had; fails in CI."""
     need("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "helm")
     if os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which("ip"):
-        missing = "needs root, unshare and ip, for networks of its own"
-        pytest.fail(missing) if IN_CI else pytest.skip(missing)
+        missing("needs root, unshare and ip, for networks of its own")
 
 
 def played(folder: Path, former: Path, *images: Path, module: str = __name__) -> Document:

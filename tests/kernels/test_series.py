@@ -224,3 +224,15 @@ def test_readings_have_their_rows() -> None:
     with pytest.raises(ValueError, match="rows: got '2', expected as many as there are values, 1"):
         ours.advance(np.array([9], np.int64), np.array([True]), 2.0, KEPT_SECONDS)
     assert ours.values.tolist() == [5, 7]
+
+
+def test_what_counters_did_written_out() -> None:
+    """A row that runs, one that started anew, one not read, one never read before, one too old."""
+    before, at = np.array([100, 500, 7, 0, 40]), np.array([10.0, 10.0, 10.0, -math.inf, 1.0])
+    ours = CounterReadings(before, at)
+    now = np.array([160, 20, 999, 30, 50]), np.array([True, True, False, True, True])
+    amount, seconds = ours.advance(*now, 12.0, KEPT_SECONDS)
+    assert amount.tolist() == [60, 0, 0, 0, 0]
+    assert str(seconds.tolist()) == "[2.0, nan, nan, nan, nan]"
+    assert ours.values.tolist() == [160, 20, 7, 30, 50]
+    assert ours.at_seconds.tolist() == [12.0, 12.0, 10.0, 12.0, 12.0]

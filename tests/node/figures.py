@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests.ci import IN_CI
+from tests.ci import missing
 from tests.node.enter import MissingNodeError, hierarchies, run_inside
 from tests.node.packages import MissingPackageError, find
 from tests.real.fixtures import need
@@ -26,9 +24,7 @@ def figures(scene: str, seconds: float = 300, **order: Any) -> Any:
         find("runc")
         hierarchies()
     except (MissingPackageError, MissingNodeError) as error:
-        if IN_CI:
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        missing(error)
     result = run_inside(scene, order, seconds)
     assert "figures" in result, result["failure"]
     print(result["figures"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ci import IN_CI
+from tests.ci import missing
 from tests.real.binaries import MissingProgramError, find
 from tests.real.plane import RealControlPlane
 
@@ -60,9 +60,7 @@ def need(*programs: str) -> None:
         for program in programs:
             find(program)
     except MissingProgramError as error:
-        if IN_CI:
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        missing(error)
 
 
 @pytest.hookimpl(wrapper=True)

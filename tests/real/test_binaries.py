@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import ci
 from tests.real import binaries, build, fixtures
 from tests.real.binaries import MissingProgramError, find
 
@@ -97,7 +98,7 @@ def test_etcd_alone_may_come_from_path(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_program_fails_in_ci_and_skips_elsewhere(
     in_ci: bool, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fixtures, "IN_CI", in_ci)
+    monkeypatch.setattr(ci, "IN_CI", in_ci)
     with pytest.raises(outcome, match="kwok is not built"):
         fixtures.need("kwok")
 

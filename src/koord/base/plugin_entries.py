@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
+from koord.base.distributions import other_entry_points
 from koord.base.errors import Code, KoordError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+    from importlib.metadata import EntryPoint
 
 
 def entries_by_name(
@@ -26,7 +27,7 @@ def entries_by_name(
         KoordError: two plugins have one name.
     """
     found: dict[str, EntryPoint] = {}
-    entries = entry_points(group=group) if given is None else given
+    entries = other_entry_points(group) if given is None else given
     for entry in sorted(entries, key=lambda entry: (entry.name, entry.value)):
         if entry.name in built_in or entry.name in found:
             taken = found[entry.name].value if entry.name in found else "koord"

@@ -27,8 +27,8 @@ class Reader(Protocol):
         """Fresh copies of all objects, of one namespace or of all, in order of their keys."""
         ...
 
-    def generations(self, *storages: str) -> tuple[int, ...]:
-        """Numbers; some are others whenever any object of these resources is. For caches."""
+    def generation(self, *storages: str) -> int:
+        """A number; another one whenever any object of these resources is. For caches."""
         ...
 
 
@@ -62,16 +62,11 @@ class Attributes:
     has_generated_name: bool = False
 
 
-AdmissionGenerations = tuple[int, ...] | None
-
-
 class Admission(Protocol):
     """Rules between a request and the store. Without webhooks neither method ever suspends."""
 
-    def generations(
-        self, namespace: str, plural: str, subresource: str = ""
-    ) -> AdmissionGenerations:
-        """What the rules of a create go by besides the request, as numbers that never come again.
+    def generation(self, namespace: str, plural: str, subresource: str = "") -> int | None:
+        """What the rules of a create go by besides the request, as a number that never comes again.
 
         Where it is the same, the same document fares the same. None: nobody can tell.
 
@@ -86,7 +81,7 @@ class Admission(Protocol):
         """Whether rules of a create go by what stands in the parts of a spec.
 
         That is, in what :meth:`koord.controlplane.resource.Strategy.split` takes for parts. It
-        stays as it is while :meth:`generations` are the same.
+        stays as it is while :meth:`generation` is the same.
         """
         ...
 
@@ -102,11 +97,9 @@ class Admission(Protocol):
 class AdmitAll:
     """No rules."""
 
-    def generations(
-        self, namespace: str, plural: str, subresource: str = ""
-    ) -> AdmissionGenerations:
+    def generation(self, namespace: str, plural: str, subresource: str = "") -> int | None:
         """Always the same."""
-        return ()
+        return 0
 
     def looks_inside(self, namespace: str) -> bool:
         """Never."""

@@ -121,17 +121,8 @@ class Named:
         pass
 
 
-class Ungated:
-    name, gate, interval_seconds = "ungated", "NoSuchGate", 1.0
-
-    def __init__(self, options):
-        pass
-
-    def run(self, tick, hands):
-        return {}
-
-    def stop(self, hands):
-        pass
+class Ungated(Named):
+    name, gate = "ungated", "NoSuchGate"
 
 
 @pytest.mark.parametrize("path", _PURE, ids=lambda path: f"{path.parent.name}/{path.name}")

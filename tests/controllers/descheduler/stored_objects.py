@@ -30,8 +30,7 @@ class StoredObjects:
 
     def generation(self, kind: type[Object]) -> int:
         """Grows with every write of a kind."""
-        (steps,) = self._store.generations((self._collection(kind).storage,))
-        return steps
+        return self._store.generation((self._collection(kind).storage,))
 
     def all(self, kind: type[ObjectT]) -> list[ObjectT]:
         """By namespace and name."""

@@ -35,8 +35,8 @@ class Objects:
     def documents(self, storage: str, namespace: str = "") -> Iterator[Document]:
         raise AssertionError("not asked")
 
-    def generations(self, *storages: str) -> tuple[int, ...]:
-        return ()
+    def generation(self, *storages: str) -> int:
+        return 1
 
 
 @pytest.fixture

@@ -32,8 +32,8 @@ class Objects:
     def document(self, storage: str, namespace: str, name: str) -> Document | None:
         raise AssertionError("not asked")
 
-    def generations(self, *storages: str) -> tuple[int, ...]:
-        return (1,) * len(storages)
+    def generation(self, *storages: str) -> int:
+        return 1
 
 
 def few(*values: str) -> st.SearchStrategy[list[str]]:

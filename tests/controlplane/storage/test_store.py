@@ -225,13 +225,13 @@ def test_a_failed_commit_uses_up_no_version() -> None:
         with inject(refusing()):
             store.put(PODS, document("a", "y", "q"), ())
             assert store.committed_version == before[0] < store.version
-            seen = StoreReader(store).generations(PODS)
+            seen = StoreReader(store).generation(PODS)
             with pytest.raises(ApiError):
                 await store.settled()
         assert (store.version, store.collection(PODS).version) == before
         # What was looked up in between must not pass for what comes under the same version.
         store.put(PODS, document("a", "z", "q"), ())
-        assert StoreReader(store).generations(PODS) != seen
+        assert StoreReader(store).generation(PODS) != seen
 
     asyncio.run(run())
 
@@ -294,10 +294,10 @@ def test_a_watch_of_a_dropped_collection_tells_its_end_first(log: Memory | None)
 def test_steps_of_several_collections_are_counted_together() -> None:
     store = Store()
     reader = StoreReader(store)
-    seen = [reader.generations(PODS, "nodes")]
+    seen = [reader.generation(PODS, "nodes")]
 
     def step() -> bool:
-        seen.append(reader.generations(PODS, "nodes"))
+        seen.append(reader.generation(PODS, "nodes"))
         return seen[-1] not in seen[:-1]
 
     made = document("a", "x", "p")
@@ -313,7 +313,7 @@ def test_steps_of_several_collections_are_counted_together() -> None:
     assert step()
     store.put("nodes", document("a", "y", "p"), ())
     assert step()
-    assert reader.generations("leases") == reader.generations("leases")
+    assert reader.generation("leases") == reader.generation("leases")
 
 
 def test_events_are_kept_while_several_watch() -> None:

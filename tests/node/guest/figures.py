@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.ci import IN_CI
+from tests.ci import missing
 from tests.node.guest import disk
 from tests.node.guest.prepare import SCRATCH
 from tests.node.packages import MissingPackageError
@@ -37,9 +35,7 @@ def figures(scene: str, folder: Path, hardware: Sequence[str] = (), **order: Any
         find_package("runc")
         programs = packages.find()
     except (MissingPackageError, packages.MissingVmError) as error:
-        if IN_CI:
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        missing(error)
     order |= {"module": scene, "scratch": str(SCRATCH), "result": str(RESULT)}
     disks = [disk.write(programs, folder)]
     with Guest(disks=disks, hardware=hardware or NUMA) as guest:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.ci import IN_CI
+from tests.ci import missing
 from tests.node.cluster.judgement import Judgement
 from tests.node.enter import MissingNodeError, hierarchies, run_inside
 from tests.node.guest.control_plane import PROGRAMS, STORY_SECONDS
@@ -33,9 +33,7 @@ def story() -> Any:
         packages.find()
         hierarchies()
     except (MissingPackageError, packages.MissingVmError, MissingNodeError) as error:
-        if IN_CI:
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        missing(error)
     found = run_inside("tests.node.guest.control_plane", {}, _SECONDS, live=True)
     print(json.dumps(found, indent=1))
     return found

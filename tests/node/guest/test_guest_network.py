@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.ci import IN_CI
+from tests.ci import missing
 from tests.node.guest import tools_disk
 from tests.scenes.network_scene import BE_LIMIT, OWN_LIMIT, TOTAL
 from tests.scenes.test_network import BUILT, OWN, belonged, check_tools
@@ -30,9 +30,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Any:
         programs = packages.find()
         disk = tools_disk.write(programs, tmp_path_factory.mktemp("guest"))
     except packages.MissingVmError as error:
-        if IN_CI:
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        missing(error)
     with Guest(echo=True, disks=[disk], hardware=("-smp", "4", "-m", "2G")) as guest:
         order = {"stories": ["tables", "sockets_v2", "pods"]}
         return guest.run("tests.node.guest.network", order, SECONDS)

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from enum import Enum
-from importlib.metadata import version
 from inspect import isfunction
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from koord.base.distributions import koord_version
 from koord.cli.help.page import HELP, VERSION, Argument, HelpFlag, HelpPage, purpose, rendered
 from koord.cli.options.values import duration_text
 
@@ -22,7 +22,7 @@ DURATION = "DURATION"
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(version("koord"))
+        print(koord_version())
         raise typer.Exit
 
 

@@ -302,9 +302,9 @@ class _VersionAction(argparse.Action):
     """Prints the version; looked up only where it is asked for."""
 
     def __call__(self, *_: Any) -> NoReturn:
-        from importlib.metadata import version
+        from koord.base.distributions import koord_version
 
-        print(version("koord"))
+        print(koord_version())
         raise SystemExit(0)
 
 

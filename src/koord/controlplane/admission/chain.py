@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from koord.controlplane.admission.plugin import AdmissionPlugin
     from koord.controlplane.admission.resource_quota import Put
     from koord.controlplane.admission.webhook_client import LocalWebhook
-    from koord.controlplane.extension import AdmissionGenerations, Attributes, Reader
+    from koord.controlplane.extension import Attributes, Reader
     from koord.controlplane.resource import Resource
 
 _ASKS_KEPT = 4096
@@ -78,27 +78,25 @@ class Chain:
             *webhooks.depends_on,
             *policies.depends_on,
         )
-        self._generations: tuple[int, ...] = ()
-        # Whether anybody is asked, by resource, subresource and namespace, at those generations.
+        self._generation = -1
+        # Whether anybody is asked, by resource, subresource and namespace, at that generation.
         self._asks: dict[tuple[str, str, str], bool] = {}
         self._rules = tuple(rules)
         self._mutating = RulesByResource([rule for rule in rules if rule.mutates])
         self._validating = RulesByResource([rule for rule in rules if rule.validates])
         self._policies, self._webhooks, self._caller = policies, webhooks, caller
 
-    def generations(
-        self, namespace: str, plural: str, subresource: str = ""
-    ) -> AdmissionGenerations:
-        """The generations of all that the rules look at.
+    def generation(self, namespace: str, plural: str, subresource: str = "") -> int | None:
+        """The generation of all that the rules look at.
 
         None where a webhook may be asked, while there are policies, or where quotas count what is
         created.
         """
         if not subresource and self._quotas.count_in(namespace):
             return None
-        generations = self._reader.generations(*self._depends_on)
-        if generations != self._generations or len(self._asks) > _ASKS_KEPT:
-            self._generations = generations
+        generation = self._reader.generation(*self._depends_on)
+        if generation != self._generation or len(self._asks) > _ASKS_KEPT:
+            self._generation = generation
             self._asks.clear()
         key = (namespace, plural, subresource)
         asks = self._asks.get(key)
@@ -106,12 +104,12 @@ class Chain:
             kind = WriteKind("CREATE", plural, subresource)
             asks = self._policies.configured or self._webhooks.may_ask(kind, namespace)
             self._asks[key] = asks
-        return None if asks else generations
+        return None if asks else generation
 
     def looks_inside(self, namespace: str) -> bool:
         """Whether a built-in rule goes by parts of specs.
 
-        Webhooks, policies and quotas look at whole objects, and have no :meth:`generations`.
+        Webhooks, policies and quotas look at whole objects, and have no :meth:`generation`.
         """
         return any(rule.looks_inside(namespace) for rule in self._rules)
 

@@ -52,16 +52,16 @@ class LookupCache(Generic[T]):
     """
 
     def __init__(self, reader: Reader, storage: str, look_up: Callable[[str], T]) -> None:
-        self._generations_of, self._storage, self._look_up = reader.generations, storage, look_up
-        self._generations: tuple[int, ...] = ()
+        self._generation_of, self._storage, self._look_up = reader.generation, storage, look_up
+        self._generation = -1
         self._known: dict[str, T] = {}
 
     def get(self, key: str = "") -> T:
         """What the look-up gives for a key, now."""
-        generations = self._generations_of(self._storage)
-        if generations != self._generations:
+        generation = self._generation_of(self._storage)
+        if generation != self._generation:
             self._known.clear()
-            self._generations = generations
+            self._generation = generation
         try:
             return self._known[key]
         except KeyError:

@@ -82,7 +82,7 @@ class Authorizer:
 
     def __init__(self, reader: Reader, enforced: bool = True) -> None:
         self._reader, self._enforced = reader, enforced
-        self._generations: tuple[int, ...] = ()
+        self._generation = -1
         self._bindings = _Bindings()
 
     def verdict(self, identity: Identity, access: AccessRequest) -> AccessVerdict:
@@ -144,9 +144,9 @@ class Authorizer:
         return self._read().rules.get(("" if kind == "ClusterRole" else namespace, name), [])
 
     def _read(self) -> _Bindings:
-        generations = self._reader.generations(*STORAGES)
-        if generations != self._generations:
-            self._bindings, self._generations = self._indexed(), generations
+        generation = self._reader.generation(*STORAGES)
+        if generation != self._generation:
+            self._bindings, self._generation = self._indexed(), generation
         return self._bindings
 
     def _indexed(self) -> _Bindings:

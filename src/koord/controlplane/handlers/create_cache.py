@@ -21,7 +21,7 @@ from koord.controlplane.schema.builtin.core_schema import metadata_of
 
 if TYPE_CHECKING:
     from koord.base.documents import Document
-    from koord.controlplane.extension import Admission, AdmissionGenerations
+    from koord.controlplane.extension import Admission
     from koord.controlplane.resource import Resource, StoredParts
     from koord.kernels.splitter import SplitObject
 
@@ -67,13 +67,13 @@ class CreateTemplate(msgspec.Struct, frozen=True, gc=False):
     """What a create makes of all that is not metadata.
 
     Attributes:
-        generations: of what admission goes by, for which this is so.
+        generation: of what admission goes by, for which this is so.
         spec: text as stored.
         status: text as stored.
         fields: values of the selectable fields.
     """
 
-    generations: AdmissionGenerations
+    generation: int | None
     spec: msgspec.Raw
     status: msgspec.Raw
     fields: tuple[str, ...]
@@ -83,13 +83,13 @@ class FrameTemplate(msgspec.Struct, frozen=True, gc=False):
     """What a create makes of all that is neither metadata nor a part of the spec.
 
     Attributes:
-        generations: as for a :class:`CreateTemplate`.
+        generation: as for a :class:`CreateTemplate`.
         frame_texts: the texts before, between and after the parts of the spec as stored; none for a
             frame that does not stand for itself.
         fields: values of the selectable fields.
     """
 
-    generations: AdmissionGenerations
+    generation: int | None
     frame_texts: list[bytes]
     fields: tuple[str, ...]
 
@@ -97,7 +97,7 @@ class FrameTemplate(msgspec.Struct, frozen=True, gc=False):
         """The template of a spec with these parts."""
         spec = frames.fill(self.frame_texts, parts.texts)
         return CreateTemplate(
-            self.generations, msgspec.Raw(spec), msgspec.Raw(parts.status), self.fields
+            self.generation, msgspec.Raw(spec), msgspec.Raw(parts.status), self.fields
         )
 
 
@@ -163,7 +163,7 @@ class CreateCache:
             repeat = RepeatedCreate(key, sent.metadata, None, split)
             repeat.template = self._of_frame(resource, repeat)
             return repeat
-        if template.generations != self._admission.generations(namespace, resource.plural):
+        if template.generation != self._admission.generation(namespace, resource.plural):
             del self._known[key]
             template = None
         return RepeatedCreate(key, sent.metadata, template)
@@ -174,7 +174,7 @@ class CreateCache:
         frame = self._frames.get(key) if key is not None else None
         if key is None or frame is None or repeat.split is None:
             return None
-        if frame.generations != self._admission.generations(key[1], resource.plural):
+        if frame.generation != self._admission.generation(key[1], resource.plural):
             del self._frames[key]
             return None
         if not frame.frame_texts:
@@ -208,8 +208,8 @@ class CreateCache:
             frame_key = None
         if not is_second and frame_key is None:
             return
-        generations = self._admission.generations(namespace, resource.plural)
-        if generations is None:
+        generation = self._admission.generation(namespace, resource.plural)
+        if generation is None:
             return
         try:
             stored = _read_stored(body)
@@ -222,12 +222,12 @@ class CreateCache:
         if _of_the_author(metadata) != _of_the_author(_decode(stored.metadata)):
             return
         if is_second:
-            template = CreateTemplate(generations, stored.spec.copy(), stored.status.copy(), fields)
+            template = CreateTemplate(generation, stored.spec.copy(), stored.status.copy(), fields)
             self._keep(self._known, repeat.key, template)
         if frame_key is not None:
             inside = self._admission.looks_inside(namespace)
             texts = [] if inside else _frame_texts(resource, repeat.split, stored)
-            self._keep(self._frames, frame_key, FrameTemplate(generations, texts, fields))
+            self._keep(self._frames, frame_key, FrameTemplate(generation, texts, fields))
 
     def _keep(self, table: dict[K, T], key: K, template: T) -> None:
         if len(table) >= self._kept:

@@ -105,9 +105,9 @@ class StoreReader:
         for key in collection.keys(f"{namespace}/" if namespace else "", ""):
             yield _decode(collection.entries[key].body)
 
-    def generations(self, *storages: str) -> tuple[int, ...]:
-        """Numbers; some are others whenever any object of these resources is. For caches."""
-        return self._store.generations(storages)
+    def generation(self, *storages: str) -> int:
+        """A number; another one whenever any object of these resources is. For caches."""
+        return self._store.generation(storages)
 
     def entry(self, storage: str, namespace: str, name: str) -> Entry | None:
         """One object as stored."""

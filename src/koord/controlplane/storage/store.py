@@ -112,8 +112,8 @@ class Store:
         """All that were asked for."""
         return list(self._collections.values())
 
-    def generations(self, storages: tuple[str, ...]) -> tuple[int, ...]:
-        """Numbers; some are others after each step in any of some collections.
+    def generation(self, storages: tuple[str, ...]) -> int:
+        """A number; another one after each step in any of some collections.
 
         Rules ask several times a write, each for always the same collections: what is asked for
         together is counted together.
@@ -124,7 +124,7 @@ class Store:
             for name in dict.fromkeys(storages):
                 counters = self._counters_of[name] = (*self._counters_of.get(name, ()), counter)
                 self.collection(name).counters = counters
-        return (counter.steps,)
+        return counter.steps
 
     def drop(self, storage: str) -> None:
         """Forgets an empty collection: watches on it end after its last change."""

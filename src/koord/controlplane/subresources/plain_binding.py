@@ -25,7 +25,7 @@ from koord.kube.transport.messages import JSON, Response
 
 if TYPE_CHECKING:
     from koord.base.clock import Clock
-    from koord.controlplane.extension import Admission, AdmissionGenerations
+    from koord.controlplane.extension import Admission
     from koord.controlplane.storage.store import Store
     from koord.kube.transport.messages import Request
 
@@ -98,17 +98,17 @@ class PlainBindings:
         self._clock = clock
         self._node_name = selectable.index("spec.nodeName")
         self._nominated = selectable.index("status.nominatedNodeName")
-        # For which generations of what admission goes by a namespace's bindings were let through.
+        # For which generation of what admission goes by a namespace's bindings were let through.
         # No built-in rule looks at anything else of a binding.
-        self._admitted: dict[str, AdmissionGenerations] = {}
+        self._admitted: dict[str, int | None] = {}
 
     def admitted(self, namespace: str) -> None:
         """Takes note that admission has let a binding of this namespace through."""
-        generations = self._admission.generations(namespace, PODS, BINDING)
-        if generations is not None:
+        generation = self._admission.generation(namespace, PODS, BINDING)
+        if generation is not None:
             if len(self._admitted) > 1 << 12:
                 self._admitted.clear()
-            self._admitted[namespace] = generations
+            self._admitted[namespace] = generation
 
     def bind(self, request: Request) -> Response | None:
         """Binds a pod, if the request is a plain one that can be granted; else does nothing."""
@@ -117,7 +117,7 @@ class PlainBindings:
             return None
         namespace, name = path.groups()
         admitted = self._admitted.get(namespace)
-        if admitted is None or admitted != self._admission.generations(namespace, PODS, BINDING):
+        if admitted is None or admitted != self._admission.generation(namespace, PODS, BINDING):
             return None
         entry = self._pods.entries.get(f"{namespace}/{name}")
         node = _node_of(request.body, namespace, name, entry) if entry is not None else ""

@@ -190,4 +190,4 @@ class RequestPipeline:
 
 
 def _outcome(response: Response) -> Response | ApiError:
-    return response if 200 <= response.status < 300 else ApiError(refusal(response))
+    return response if response.ok else ApiError(refusal(response))

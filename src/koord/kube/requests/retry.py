@@ -188,7 +188,7 @@ class RetryingCaller:
                 code = _OPENED
                 if isinstance(answer, Response):
                     code = answer.status
-                    if not 200 <= code < 300:
+                    if not answer.ok:
                         raise ApiError(refusal(answer))
             except (ApiError, TransportError) as failure:
                 failures += 1

@@ -66,6 +66,11 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     headers: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()
 
+    @property
+    def ok(self) -> bool:
+        """Whether it is none of the refusals, nor sends elsewhere."""
+        return 200 <= self.status < 300
+
 
 class Stream(Protocol):
     """A watch in progress."""

@@ -96,7 +96,7 @@ def test_installed_packages_name_theirs(monkeypatch: pytest.MonkeyPatch) -> None
             self.name = name
             self.load = lambda: made
 
-    path = "koord.controllers.manager.node_objects.nodeslo_extenders.entry_points"
+    path = "koord.controllers.manager.node_objects.nodeslo_extenders.other_entry_points"
     monkeypatch.setattr(path, lambda group: [Point("b", Section), Point("a", Section)])
     assert len(installed()) == 2
     monkeypatch.setattr(path, lambda group: [Point("bad", 3)])

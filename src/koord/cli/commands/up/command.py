@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ import typer
 from rich.console import Console
 
 from koord.base import log
+from koord.base.distributions import koord_version
 from koord.base.documents import read_text
 from koord.base.errors import KoordError, MissingExtraError
 from koord.cli.commands.up import background, leases, node_pools, process_record
@@ -335,7 +335,7 @@ class _Session:
 def _line(up_options: _UpOptions, url: str, path: Path, context: str) -> dict[str, Any]:
     """What scripts are told."""
     nodes = sum(pool.count for pool in up_options.pools.pools) if "nodes" in up_options.names else 0
-    return {"url": url, "kubeconfig": str(path), "pid": os.getpid(), "version": version("koord"),
+    return {"url": url, "kubeconfig": str(path), "pid": os.getpid(), "version": koord_version(),
             "nodes": nodes, "components": up_options.names,
             **({"context": context} if context else {})}  # fmt: skip
 

@@ -7,10 +7,10 @@ Packages name theirs as entry points of the group ``koord.manager.nodeslo``.
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
 from koord.base import log
+from koord.base.distributions import other_entry_points
 from koord.base.errors import KoordError, one_line
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def installed() -> NodeSLOExtenders:
         KoordError: one cannot be imported or made, or two have one name.
     """
     found = NodeSLOExtenders()
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in sorted(other_entry_points(GROUP), key=lambda point: point.name):
         try:
             extender = point.load()()
         except Exception as error:

@@ -216,10 +216,7 @@ class SchedulingQueue:
             return 0
         # Where nobody waits for anything, nobody need be looked for.
         waits = self._places.index
-        if not waits and not everything:
-            self._in_flight.record(event, old, new)
-            return 0
-        woken = waits.woken(interested, old, new)
+        woken = waits.woken(interested, old, new) if waits else {}
         if everything:
             for pod in self._places.unschedulable():
                 woken.setdefault(pod, QueueingStrategy.AFTER_BACKOFF)

@@ -9,9 +9,9 @@ the group ``koord.scheduler.quota_hooks``. Methods a hook does not need are left
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
+from koord.base.distributions import other_entry_points
 from koord.base.errors import KoordError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class HookConf(Protocol):
 
 def installed() -> dict[str, Factory]:
     """The factories that installed packages offer."""
-    return {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
+    return {point.name: point.load() for point in other_entry_points(ENTRY_POINTS)}
 
 
 def made(confs: Iterable[HookConf], factories: Mapping[str, Factory]) -> list[QuotaHook]:
